@@ -26,7 +26,7 @@ squares with a beam (Chen, Billings and Luo, Int. J. Control 50, 1989).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,6 +55,8 @@ LISTED, COUNTED, COMBINED = 12, 1500, 24
 NEAR = 60.0
 # Laws that are fitted further, and that are proposed, the likeliest.
 REFINED, PROPOSED = 8, 8
+# Values of products along a law that are held at a time; memory.
+MOST_VALUES = 4_000_000
 # A law with a criterion less by this is better [of the criterion].
 BETTER = 1.0
 
@@ -88,7 +90,7 @@ def propose_terms(
         vocabulary: which of the family's.
     """
     along = None if law.stoichiometry is not None else LinearisedTrajectory.of(p, law, initial, sigma)
-    if along is None:
+    if along is None or not law.n_monomials:
         return []
     place = Place.of(p, along, law, family)
     terms = [Product.of(shape, place.features.size) for shape in family.vocabularies[vocabulary](place.seen)]
@@ -128,6 +130,11 @@ class Place:
 
         return cls(features, path, Seen(own.functions, family.functions, whole, changing, monomials), wide)
 
+    def parts(self, terms: Sequence[Product]) -> Iterator[Sequence[Product]]:
+        """So many products at a time that their values fit into memory."""
+        size = max(MOST_VALUES // len(self.path.log), 1)
+        return (terms[first : first + size] for first in range(0, len(terms), size))
+
 
 @dataclass(frozen=True, eq=False)
 class Regression:
@@ -155,9 +162,11 @@ class Regression:
         equations, ends = np.flatnonzero(place.seen.changing), np.cumsum([len(x) for x in along.x])[:-1]
         assert place.law.features is not None
         starts, random = along.starts(), np.random.default_rng(0)
-        own, forces = place.law.monomials(np.concatenate(along.x)), _finite([t.values(place.path) for t in terms])
-        mixed = random.standard_normal((len(terms), min(len(terms), 2 * DIRECTIONS // len(equations))))
-        mixed = np.hstack([_unit(forces) @ mixed, own])
+        own, mixed = place.law.monomials(np.concatenate(along.x)), np.zeros(())
+        for some in place.parts(terms):
+            shares = random.standard_normal((len(some), min(len(terms), 2 * DIRECTIONS // len(equations))))
+            mixed = mixed + _unit(_finite([t.values(place.path) for t in some])) @ shares
+        mixed = np.hstack([mixed, own])
         carried = [along.responses(int(i), np.split(mixed, ends)) for i in equations]
         y = along.residual.copy()
         for i, part in zip(equations, carried, strict=True):
@@ -198,23 +207,19 @@ class Regression:
 
     def columns(self, terms: Sequence[Product]) -> Array:
         """Responses to each product in each equation, [directions, equations, products]."""
-        new = [t for t in unique(terms) if t.key not in self.responses]
-        if new:
-            found = self.kernel @ _finite([t.values(self.place.path) for t in new])
-            self.responses.update({t.key: found[..., k].T for k, t in enumerate(new)})
+        for part in self.place.parts([t for t in unique(terms) if t.key not in self.responses]):
+            found = self.kernel @ _finite([t.values(self.place.path) for t in part])
+            self.responses.update({t.key: found[..., k].T for k, t in enumerate(part)})
         return np.stack([self.responses[t.key] for t in terms], axis=-1)
 
     def tangents(self, terms: Sequence[Product]) -> list[Array]:
         """Responses to a change of each constant of each product, [directions, equations, constants] each."""
-        new = [t for t in unique(terms) if t.key not in self.steps]
-        each = [t.slopes(self.place.path, self.fitted) for t in new]
-        every = [values for own in each for values in own]
-        if every:
-            found = (self.kernel @ _finite(every)).swapaxes(0, 1)
-        else:
-            found = np.zeros((len(self.y), len(self.equations), 0))
-        ends = np.cumsum([len(own) for own in each])[:-1]
-        self.steps.update({t.key: own for t, own in zip(new, np.split(found, ends, axis=2), strict=bool(new))})
+        for part in self.place.parts([t for t in unique(terms) if t.key not in self.steps]):
+            each = [t.slopes(self.place.path, self.fitted) for t in part]
+            every = [np.zeros(len(self.place.path.log)), *(values for own in each for values in own)]
+            found = (self.kernel @ _finite(every)).swapaxes(0, 1)[..., 1:]
+            ends = np.cumsum([len(own) for own in each])[:-1]
+            self.steps.update({t.key: own for t, own in zip(part, np.split(found, ends, axis=2), strict=True)})
         return [self.steps[t.key] for t in terms]
 
     def price(self, t: Product) -> float:
@@ -440,7 +445,7 @@ def mended(at: Regression, pool: Pool, laws: list[Choice], monitor: Monitor) -> 
             found += [*near, *(at.refined(at.best(own), 1) for own in ways)]
         found = distinct(found)
         laws = distinct([*(at.refined(c, 3) for c in found[:5]), *found, *laws])
-        if laws[0].criterion > best.criterion - BETTER:
+        if not laws[0].criterion < best.criterion - BETTER:
             return laws
 
 
