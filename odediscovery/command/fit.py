@@ -333,22 +333,32 @@ def fit_constants(
     doses: Annotated[list[str] | None, setting("doses")] = None,
     covariate: Annotated[list[str] | None, setting("covariate")] = None,
     hidden_states: Annotated[str | None, flag("with --vary: states without a column, whose starts are known")] = None,
+    max_seconds: Annotated[float | None, setting("max_seconds")] = None,
     out: Annotated[Path | None, flag("folder to write", "none")] = None,
+    quiet: Annotated[bool, flag("no progress on standard error")] = False,
 ) -> None:
     """Fit the named constants of a law of your own, with error bars."""
     from odediscovery.command.reading import law_text, measured_series
 
+    began = time.monotonic()
     if law is None:
         raise InputError("expected a law, --law FILE: a text file with a line such as N' = r*N*(1 - N/K)")
     text, given = law_text(law), assignments(start or [], "--start")
     latent = names_in(hidden_states, "--hidden-states")
     if vary is None and (starts or covariate or latent or doses):
         raise InputError("--starts, --doses, --covariate and --hidden-states belong to groups: they need --vary")
-    settings = settings_for(vary=vary, starts=starts, doses=doses, covariate=covariate, hidden_states=latent)
-    series = measured_series(data, columns, settings)
-    from odediscovery.discovery.fit_constants import fit_constants as fitted
+    settings = settings_for(
+        vary=vary, starts=starts, doses=doses, covariate=covariate, hidden_states=latent, max_seconds=max_seconds
+    )
+    monitor = _Watch(began, DRAWS, quiet, ()).monitor(settings.max_seconds)
+    with monitor.shown():
+        monitor.name("read the table")
+        series = measured_series(data, columns, settings)
+        from odediscovery.discovery.fit_constants import fit_constants as fitted
 
-    found = fitted(series, text, settings, start=given or None)
+        monitor.name("fit the constants")
+        found = fitted(series, text, settings, start=given or None, monitor=monitor)
+        monitor.end()
     if out is not None:
         found.save(out)  # before printing, which may fail
     print_discovery(found)

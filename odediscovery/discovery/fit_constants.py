@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -49,6 +49,8 @@ FLOOR = 1e-8
 TOLERANCE, ROUGH_TOLERANCE = 1e-10, 1e-3
 # Samples per piece in the first fit of trajectories that cannot be followed as a whole.
 SHORTEST = 4
+# Shares of the time after the limit in which the first fits, and further ones, may end.
+LED, REFINED = 0.2, 0.4
 # Standard errors on each side of a 95 % interval.
 SURE = 1.96
 
@@ -62,7 +64,7 @@ def fit_form(
         series: measurements of the states of the form.
         form: equations with named constants.
         settings: stored with the result.
-        monitor: has the time.
+        monitor: ends the fit early with the best constants so far.
         starts: initial states of the trajectories [trajectories, states], if these and the starts of the form's
             constants were fitted before (default: the first samples, and the best of many constants).
 
@@ -75,7 +77,14 @@ def fit_form(
         begun = [np.array(form.starts, dtype=np.float64)]
     else:
         begun = _beginnings(task)
-    fits = [found for begin in begun if (found := task.led(begin)) is not None]
+    fits = list[PolishedForm]()
+    for begin in begun:
+        found = monitor.in_time(LED, partial(task.led, begin), None)
+        fits += [found] if found is not None and np.isfinite(task.deviations(found)).all() else []
+        if monitor.stopping() is not None:
+            break
+    if not fits and monitor.stopping() is not None:
+        raise FitError(f"no constants were found in {monitor.seconds():.0f} s: allow more, or name some to start from")
     if not fits:
         raise FitError(
             "equations of this form could not be integrated through the data; name constants to start from, start={...}"
@@ -91,8 +100,8 @@ def fit_form(
     # Each fit has the noise of the last one's residuals; the weights converge in two.
     for _ in range(3):
         sigma = task.deviations(best)
-        after = task.polished(best.law.values, best.initial, sigma, TOLERANCE)
-        best = after if after.finite else best
+        after = monitor.in_time(REFINED, partial(task.polished, best.law.values, best.initial, sigma, TOLERANCE), best)
+        best = after if after.finite and np.isfinite(task.deviations(after)).all() else best
         change = (task.deviations(best) / sigma)[task.own]
         # The ratio of noise between states has converged to 20 %.
         if before is not spread and change.max() < 1.2 * change.min():
@@ -290,6 +299,7 @@ def fit_constants(
     *,
     exponents: bool = True,
     start: Mapping[str, float] | None = None,
+    monitor: Monitor | None = None,
 ) -> Discovery:
     """Fit the constants of equations of a given form, with standard errors.
 
@@ -303,12 +313,12 @@ def fit_constants(
             No terms are added. Or text such as "N' = r*N*(1 - N/K)", one line per state, of any law:
             names that are not states are its constants, and other numbers are fixed. In
             text without names, numbers with a decimal point or an error bar are the constants.
-        settings: only knowledge counts (`known`, `conserve`, `bounds`, ...), which
-            is not fitted; for a form in text, only statements on groups: `vary`, `starts`,
-            `covariate`, `hidden_states`.
+        settings: knowledge (`known`, `conserve`, `bounds`, ...), which is not fitted, and `max_seconds`; for a
+            form in text, only statements on groups, `vary`, `starts`, `covariate`, `hidden_states`, and `max_seconds`.
         exponents: whether exponents are fitted too; those of states that change sign are whole
             numbers and fixed. Exponents of a form in text are fitted if they have names.
         start: initial constants of a form in text, by name; others are searched.
+        monitor: ends the fit early (default: after `max_seconds`).
 
     Raises:
         InputError: no TimeSeries, or the form has other states, cannot be read, or comes with knowledge that must
@@ -326,10 +336,11 @@ def fit_constants(
     """
     check_series(series, "fit_constants")
     settings = (settings or Settings()).checked()
+    monitor = monitor or Monitor(settings.max_seconds)
     if settings.vary is not None:
-        return _fit_groups(series, form, settings, start or {})
+        return _fit_groups(series, form, settings, start or {}, monitor)
     if not isinstance(form, Equations) or form.power_sum is None:
-        return _fit_written(series, form, settings, start)
+        return _fit_written(series, form, settings, start, monitor)
     if start is not None:
         raise InputError("start: expected only beside a form in text; these equations have their own constants")
     law = _checked_law(form, series)
@@ -337,13 +348,18 @@ def fit_constants(
     law, free = _fitted_constants(p, law.rescaled(p.scale.state, p.scale.time), exponents)
     refit = _refit_from(p, p.initial, sigma_of(p))
     # Each fit has the noise of the last one's residuals; the weights converge in two.
+    found: Polished | None = None
     for _ in range(3):
-        found = refit(law, free)
-        if not found.finite:
+        after = monitor.in_time(LED if found is None else REFINED, partial(refit, law, free), None)
+        if after is None or not after.finite:
+            if after is None and found is not None:
+                break
             raise FitError(NOT_INTEGRATED)
+        found = after
         law, refit = found.law, _refit_from(p, found.initial, residual_sigma(p, found))
+    assert found is not None
     row = judge_on(p, found, Origin(0))
-    result = conclude(Verdict.of(p, [row]), series, settings, Monitor())
+    result = conclude(Verdict.of(p, [row]), series, settings, monitor)
     wide = undetermined_exponents(p, found, refit) if exponents else []
     return add_messages(result, *wide, *known.sentences())
 
@@ -375,7 +391,7 @@ def _refit_from(p: Problem, initial: Array, sigma: Array) -> Refit:
 
 
 def _fit_groups(
-    series: TimeSeries, form: Equations | Written, settings: Settings, start: Mapping[str, float]
+    series: TimeSeries, form: Equations | Written, settings: Settings, start: Mapping[str, float], monitor: Monitor
 ) -> Discovery:
     """Fit a mixed model, with constants that differ between groups."""
     from odediscovery.population.told import WrittenForm  # noqa: PLC0415 (many modules for few fits)
@@ -383,11 +399,15 @@ def _fit_groups(
     written = form.texts() if isinstance(form, Equations) else form
     states = (*series.states, *settings.hidden_states)
     read = read_form(written, states, controls=series.controls, time_name=series.time_name, start=start)
-    return groups_result(series, settings, Monitor(), WrittenForm(read, start))
+    return groups_result(series, settings, monitor, WrittenForm(read, start))
 
 
 def _fit_written(
-    series: TimeSeries, form: Equations | Written, settings: Settings, start: Mapping[str, float] | None
+    series: TimeSeries,
+    form: Equations | Written,
+    settings: Settings,
+    start: Mapping[str, float] | None,
+    monitor: Monitor,
 ) -> Discovery:
     """Fit any form: its constants have names, or are those of its numbers that are not whole."""
     known = [name for name in ("known", "conserve", "forbid", "bounds", "hidden_states") if getattr(settings, name)]
@@ -402,7 +422,7 @@ def _fit_written(
         if not isinstance(form, Equations):
             raise
         raise InputError(f"expected sums of products of powers, or constants in other equations: {error}") from None
-    return fit_form(series, read, settings, Monitor())
+    return fit_form(series, read, settings, monitor)
 
 
 def _checked_law(form: Equations, series: TimeSeries) -> PowerSum:

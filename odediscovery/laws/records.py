@@ -335,6 +335,8 @@ class Covariance:
     def of(cls, jacobian: Array) -> Covariance:
         """The covariance from the Jacobian of residuals of unit variance, [residuals, numbers]."""
         size = jacobian.shape[1]
+        # Where a residual has no finite slope, the data say nothing about the number.
+        jacobian = np.where(np.isfinite(jacobian).all(axis=0), jacobian, 0.0)
         norms = column_norms(jacobian)
         norms = np.where(norms > 0.0, norms, 1.0)
         short = np.zeros((max(size - len(jacobian), 0), size))

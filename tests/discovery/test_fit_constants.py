@@ -232,3 +232,24 @@ def test_a_law_without_linear_constants_is_fitted():
     series = TimeSeries.from_arrays([t], [2.0 * np.exp(-0.7 * t)[:, None]], ["x"])
     found = fit_constants(series, "x' = -x**k*exp(-c)")
     np.testing.assert_allclose(found.equations.rhs(np.array([[1.0], [2.0]])), [[-0.7], [-1.4]], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "law", ["k*sign(x)", "(k*x + 1)**999", "sqrt(k)*x", "k*x**-1000", "k/x**400", "k**x**k**x", "exp(exp(k*x))"]
+)
+def test_a_hopeless_law_ends_in_a_result_or_one_line_within_its_time(law):
+    t = np.linspace(0.0, 6.0, 60)
+    series = TimeSeries.from_arrays([t], [3.0 * np.exp(-0.6 * t)[:, None]], ["x"])
+    try:
+        found = fit_constants(series, f"x' = {law}", settings_for(max_seconds=5.0))
+    except FitError as error:
+        assert "\n" not in str(error)
+    else:
+        assert "=" in found.equations_text()
+
+
+def test_a_fit_that_is_stopped_keeps_the_best_so_far(noisy):
+    monitor = Monitor()
+    monitor.interrupt()
+    found = fit_constants(noisy, "N' = r*N*(1 - N/K)", monitor=monitor)
+    assert np.isfinite(found.mse)
