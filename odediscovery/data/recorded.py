@@ -386,16 +386,16 @@ def check_repeats(
     blocks = [block for one in _rows_of_times(runs, times) for block in one if len(block) > 1]
     for column, cells in (labels() if blocks else {}).items():
         for state, found in zip(names, values.T, strict=True):
-            usual, apart = float(np.nanmedian(np.abs(found))), dict[tuple[str, str], list[float]]()
+            half, apart = float(np.nanmedian(0.5 * np.abs(found))), dict[tuple[str, str], list[float]]()
             for block in blocks:
                 of = {label: [found[k] for k in block if cells[k] == label] for label in {cells[k] for k in block}}
-                means = {label: sum(of[label]) / len(of[label]) for label in sorted(of) if label}
+                means = {label: sum(x / len(of[label]) for x in of[label]) for label in sorted(of) if label}
                 for one, other in itertools.combinations(means, 2):
-                    apart.setdefault((one, other), []).append(means[one] - means[other])
+                    apart.setdefault((one, other), []).append(0.5 * means[one] - 0.5 * means[other])
             for (one, other), each in apart.items():
                 gaps = np.array(each)[np.isfinite(each)]
                 ordered = len(gaps) >= 3 and (np.sign(gaps) == np.sign(gaps[0])).all()
-                if not ordered or np.median(np.abs(gaps)) <= 0.5 * usual:
+                if not ordered or np.median(np.abs(gaps)) <= 0.5 * half:
                     continue
                 # What a label alone decides, such as an amount, is no state of its own.
                 if any(np.ptp(found[[cell == label for cell in cells]]) != 0.0 for label in (one, other)):
@@ -413,7 +413,7 @@ def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Arr
         n = seen.sum(axis=0)
         given = np.sqrt((np.where(seen, sigma[block], 0.0) ** 2).sum(axis=0))
         with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0 without samples
-            means[k] = np.where(seen, values[block], 0.0).sum(axis=0) / n
+            means[k] = np.where(n > 0, (np.where(seen, values[block], 0.0) / n).sum(axis=0), np.nan)
             single = np.where(noise > 0.0, noise, np.abs(noise * means[k]))
             errors[k] = np.where(np.isfinite(given), given / n, single / np.sqrt(n))
     first = [block[0] for block in blocks]
@@ -425,8 +425,12 @@ def repeat_noise(blocks: Sequence[Array]) -> Array:
     found = []
     for i in range(blocks[0].shape[1]):
         seen = [block[np.isfinite(block[:, i]), i] for block in blocks]
-        rows = [(float(np.sum((x - x.mean()) ** 2)), len(x) - 1, float(x.mean())) for x in seen if len(x) > 1]
-        found.append(_spread(rows))
+        means = [float((x / len(x)).sum()) for x in seen]
+        with np.errstate(over="ignore"):  # an infinite spread is an unknown one
+            squares = [float(np.sum((x - mean) ** 2)) for x, mean in zip(seen, means, strict=True)]
+        found.append(
+            _spread([row for row in zip(squares, [len(x) - 1 for x in seen], means, strict=True) if row[1] > 0])
+        )
     return np.array(found)
 
 
@@ -435,7 +439,7 @@ def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
     degrees = sum(n for _, n, _ in rows)
     absolute = sum(ss for ss, _, _ in rows) / max(degrees, 1)
     # Six degrees of freedom determine the noise within a third.
-    if degrees < 6 or absolute <= 0.0:
+    if degrees < 6 or not 0.0 < absolute < np.inf:
         return float("nan")
     if any(mean <= 0.0 for _, _, mean in rows):
         return float(np.sqrt(absolute))
