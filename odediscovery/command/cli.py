@@ -204,7 +204,8 @@ def _new_curve(
 
 
 def _check_places(files: dict[str, Path | None]) -> None:
-    """Check that all files can be written before writing any of them."""
+    """Check that all files can be written before writing any of them, and that none belongs to a result."""
+    from odediscovery.result.folder import OWN
     from odediscovery.runtime.files import check_writable
 
     for option, path in files.items():
@@ -213,6 +214,8 @@ def _check_places(files: dict[str, Path | None]) -> None:
         above = path.absolute().parent
         if path.is_dir() or not above.is_dir():
             raise InputError(f"{option} {path}: cannot be written; name a file in a folder that exists")
+        if path.name in OWN and path.is_file() and (above / "result.json").is_file():
+            raise InputError(f"{option} {path}: it belongs to the result in that folder; name another file")
         check_writable(path if path.is_file() else above, option)
 
 
@@ -233,6 +236,7 @@ def report(
     out: Annotated[Path | None, flag("HTML file to write", "DIR/report.html, or with --row DIR-ROW.html")] = None,
 ) -> None:
     """Write the page of a result: equations, curves and what to know, in one HTML file."""
+    _check_places({"--out": out})
     path = out or (folder / "report.html" if row is None else _beside(folder, row, ".html"))
     _write_page(_loaded(folder, row), folder, path, None)
     say(f"written to {path}")
@@ -248,6 +252,7 @@ def plot(
     load_pictures()
     from odediscovery.plots.figures import fit_figure, save_figure
 
+    _check_places({"--out": out})
     path = out or _beside(folder, row, ".png")
     save_figure(fit_figure(_loaded(folder, row)), path)
     say(f"written to {path}")

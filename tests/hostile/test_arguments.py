@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from odediscovery import Discovery, Monitor, ODEDiscovery, TimeSeries, discover, fit_constants, load_csv, settings_for
+from odediscovery.command.cli import main
 from odediscovery.errors import InputError
 
 T = np.linspace(0.0, 5.0, 30)
@@ -45,3 +46,15 @@ def test_what_is_of_another_kind_ends_in_one_line(call, says):
 def test_a_tensor_with_gradients_is_its_values():
     found = TimeSeries.from_arrays([T], [torch.tensor(X, requires_grad=True)], ["x"])
     np.testing.assert_array_equal(found.trajectories[0].values, X)
+
+
+@pytest.mark.parametrize("command", [["report"], ["plot"], ["predict", "--until", "10"]])
+@pytest.mark.parametrize("name", ["result.json", "data.csv"])
+def test_no_command_writes_over_a_file_of_a_result(command, name, tmp_path, capsys):
+    found = fit_constants(series(), "x' = -k*x")
+    found.save(tmp_path / "r")
+    before = (tmp_path / "r" / name).read_bytes()
+    asked = [command[0], str(tmp_path / "r"), *command[1:], "--out", str(tmp_path / "r" / name)]
+    assert main(asked) == 2
+    assert "belongs to the result" in capsys.readouterr().err
+    assert (tmp_path / "r" / name).read_bytes() == before
