@@ -13,12 +13,14 @@ from odediscovery.command.flags import Columns, assignments, names_in
 from odediscovery.data.dates import date_of_time, time_of_date
 from odediscovery.data.series import TimeSeries, load_with_controls, read_controls, read_doses, series_text
 from odediscovery.data.signals import MOMENT, Signal
+from odediscovery.data.table import NUMBER
 from odediscovery.errors import InputError
 from odediscovery.many.run import Table, opened_table
 from odediscovery.problem.problem import columns_of_groups, dose_columns
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.folder import read_document
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.files import check_file
 from odediscovery.settings import Settings
 
 
@@ -62,14 +64,12 @@ def written_times(series: TimeSeries, times: Array, last: str | None, file: Path
 
 
 def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return float(text) if NUMBER.fullmatch(text.strip()) else None
 
 
 def _rows(path: Path) -> list[list[str]]:
     """Read the non-empty rows of a file of times."""
+    check_file(path, "--times")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
@@ -150,6 +150,7 @@ def check_same_table(folder: Path, source: Mapping[str, str], series: TimeSeries
 
 def law_text(path: Path) -> str:
     """Read the text of a law."""
+    check_file(path, "--law")
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -109,6 +109,8 @@ def exact_table(content: bytes, source: object) -> Table:
 def _read_content(path: Path) -> bytes:
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the path of a CSV file")
+    if path.is_char_device():  # endless
+        raise InputError(f"{path} is a device; give the path of a CSV file")
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -43,6 +43,12 @@ def as_path(path: object) -> Path:
     return Path(path)
 
 
+def check_file(path: Path, option: str) -> None:
+    """Refuse what is no file: reading a pipe may wait for ever, and some devices never end."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{option} {path}: expected a file, got a folder, a pipe or a device")
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file completely or not at all by renaming; links are followed, devices and pipes written directly."""
     if path.exists() and not path.is_file() and not path.is_dir():

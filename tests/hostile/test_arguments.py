@@ -1,5 +1,7 @@
 """Arguments of the Python interface that are of another kind: one line of ours, not an error of another library."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -58,3 +60,27 @@ def test_no_command_writes_over_a_file_of_a_result(command, name, tmp_path, caps
     assert main(asked) == 2
     assert "belongs to the result" in capsys.readouterr().err
     assert (tmp_path / "r" / name).read_bytes() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+@pytest.mark.parametrize("place", ["pipe", "/dev/zero", "folder"])
+def test_what_is_no_file_is_refused_at_once(place, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    path = place if place.startswith("/") else str(tmp_path / place)
+    fit_constants(series(), "x' = -k*x").save(tmp_path / "r")
+    assert main(["predict", str(tmp_path / "r"), "--times", path]) == 2
+    assert main(["fit-constants", str(tmp_path / "r" / "data.csv"), "--law", path]) == 2
+    said = capsys.readouterr().err
+    assert said.count("expected a file, got") == 2
+
+
+def test_a_device_is_no_table(capsys):
+    assert main(["fit", "/dev/zero"]) == 2
+    assert "is a device" in capsys.readouterr().err
+
+
+def test_the_last_time_is_a_number_as_tables_have_it(tmp_path, capsys):
+    fit_constants(series(), "x' = -k*x").save(tmp_path / "r")
+    assert main(["predict", str(tmp_path / "r"), "--until", "1_0"]) == 2
+    assert "--until expects a number, got '1_0'" in capsys.readouterr().err
