@@ -386,6 +386,7 @@ def check_repeats(
     blocks = [block for one in _rows_of_times(runs, times) for block in one if len(block) > 1]
     for column, cells in (labels() if blocks else {}).items():
         for state, found in zip(names, values.T, strict=True):
+            # Halves of gaps and of what is usual, which do not overflow.
             half, apart = float(np.nanmedian(0.5 * np.abs(found))), dict[tuple[str, str], list[float]]()
             for block in blocks:
                 of = {label: [found[k] for k in block if cells[k] == label] for label in {cells[k] for k in block}}
@@ -415,6 +416,7 @@ def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Arr
         with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0 without samples
             means[k] = np.where(n > 0, (np.where(seen, values[block], 0.0) / n).sum(axis=0), np.nan)
             single = np.where(noise > 0.0, noise, np.abs(noise * means[k]))
+            single = np.where(single > 0.0, single, np.nan)  # noise in proportion to nothing is unknown
             errors[k] = np.where(np.isfinite(given), given / n, single / np.sqrt(n))
     first = [block[0] for block in blocks]
     return Merged(first, times[first], means, errors)
@@ -443,7 +445,8 @@ def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
         return float("nan")
     if any(mean <= 0.0 for _, _, mean in rows):
         return float(np.sqrt(absolute))
-    relative = sum(ss / mean**2 for ss, _, mean in rows) / degrees
+    shares = [math.sqrt(ss) / mean for ss, _, mean in rows]
+    relative = sum(share * share for share in shares) / degrees
     shift = 2.0 * sum(n * np.log(mean) for _, n, mean in rows)
     grows = degrees * np.log(relative) + shift < degrees * np.log(absolute)
     return float(-np.sqrt(relative) if grows else np.sqrt(absolute))

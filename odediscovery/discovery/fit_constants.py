@@ -49,6 +49,7 @@ FLOOR = 1e-8
 TOLERANCE, ROUGH_TOLERANCE = 1e-10, 1e-3
 # Samples per piece in the first fit of trajectories that cannot be followed as a whole.
 SHORTEST = 4
+OUT_OF_TIME = "no constants were found in {:.0f} s: allow more, or name some to start from"
 # Shares of the time after the limit in which the first fits, and further ones, may end.
 LED, REFINED = 0.2, 0.4
 # Standard errors on each side of a 95 % interval.
@@ -76,7 +77,7 @@ def fit_form(
         task.fitter = dataclasses.replace(task.fitter, begun=starts / task.size)
         begun = [np.array(form.starts, dtype=np.float64)]
     else:
-        begun = _beginnings(task)
+        begun = monitor.in_time(LED, partial(_beginnings, task), [])
     fits = list[PolishedForm]()
     for begin in begun:
         found = monitor.in_time(LED, partial(task.led, begin), None)
@@ -84,7 +85,7 @@ def fit_form(
         if monitor.stopping() is not None:
             break
     if not fits and monitor.stopping() is not None:
-        raise FitError(f"no constants were found in {monitor.seconds():.0f} s: allow more, or name some to start from")
+        raise FitError(OUT_OF_TIME.format(monitor.seconds()))
     if not fits:
         raise FitError(
             "equations of this form could not be integrated through the data; name constants to start from, start={...}"
@@ -352,9 +353,9 @@ def fit_constants(
     for _ in range(3):
         after = monitor.in_time(LED if found is None else REFINED, partial(refit, law, free), None)
         if after is None or not after.finite:
-            if after is None and found is not None:
+            if found is not None:
                 break
-            raise FitError(NOT_INTEGRATED)
+            raise FitError(OUT_OF_TIME.format(monitor.seconds()) if after is None else NOT_INTEGRATED)
         found = after
         law, refit = found.law, _refit_from(p, found.initial, residual_sigma(p, found))
     assert found is not None

@@ -95,7 +95,7 @@ RATES, STEEP_RATES = (0.5, 1.0, 2.0, 4.0), (2.0, 4.0, 8.0)
 
 
 def _quotients(seen: Seen) -> list[Shape]:
-    """Products of states, with logarithms, and over sums of a state, its square, both, or two states."""
+    """Products of states, logarithms, and products over sums of a state, its square, both, or two states."""
     found, unit = _plain(seen), np.eye(seen.size)
     beside = [np.zeros(seen.size), *unit[np.flatnonzero(seen.changing)]]
     for k in np.flatnonzero(seen.changing).tolist():

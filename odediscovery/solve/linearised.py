@@ -23,7 +23,7 @@ from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.compiled import constants_of, form_of_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import SQUARED, Array
 from odediscovery.solve.sensitivities import integrate, linear_recurrence
 
 STEPS = 2  # over one sample interval
@@ -44,7 +44,7 @@ class LinearisedTrajectory:
 
     @classmethod
     def of(cls, p: Problem, law: PowerSum, initial: Array, sigma: Array) -> LinearisedTrajectory | None:
-        """The linearised trajectories of a law; None if it blows up."""
+        """The linearised trajectories of a law; None if it or its response blows up, as in steps too long for it."""
         found: list[tuple[Array, ...]] = []
         for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
             times = _nodes(t)
@@ -55,8 +55,12 @@ class LinearisedTrajectory:
             seen = np.isfinite(t.values) & ~p.constant
             weight = seen / (sigma * relative_sigma)
             left = np.where(seen, t.values - x[:: 2 * STEPS], 0.0) * weight
-            found.append((x, *_propagators(_slopes(law, x), np.diff(times[::2])), left, weight))
-        return cls(*(tuple(parts) for parts in zip(*found, strict=True)))
+            with np.errstate(all="ignore"):
+                found.append((x, *_propagators(_slopes(law, x), np.diff(times[::2])), left, weight))
+        along = cls(*(tuple(parts) for parts in zip(*found, strict=True)))
+        with np.errstate(all="ignore"):
+            parts = (*along.carried, *along.pushed, along.starts())
+            return along if all((np.abs(part) < SQUARED).all() for part in parts) else None
 
     def responses(self, equation: int, forces: Sequence[Array]) -> Array:
         """Responses of samples, in units of the noise, to forces on one equation, [nodes, columns] per trajectory."""

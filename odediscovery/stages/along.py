@@ -46,7 +46,7 @@ DIRECTIONS, LEAST_DIRECTION = 120, 1e-7
 # Most products of an equation, sets of each size that grow on, and extensions of each.
 MOST_OF_EQUATION, BEAM, CHILDREN = 4, (None, 600, 200, 100), 12
 # Constants of each product of which a step is part of the regression.
-STEPS = 2
+TANGENTS = 2
 # A column with a smaller share of its square outside of a set explains nothing beside it.
 OUTSIDE = 1e-7
 # Sets of each equation, the likeliest, that are tried in a law; combinations of them that are counted, and tried.
@@ -55,8 +55,8 @@ LISTED, COUNTED, COMBINED = 12, 1500, 24
 NEAR = 60.0
 # Laws that are fitted further, and that are proposed, the likeliest.
 REFINED, PROPOSED = 8, 8
-# Values of products along a law that are held at a time; memory.
-MOST_VALUES = 4_000_000
+# Values of products along a law that are held at a time, and blocks whose products are; memory.
+MOST_VALUES, MOST_BLOCKS = 4_000_000, 1200
 # A law with a criterion less by this is better [of the criterion].
 BETTER = 1.0
 
@@ -70,7 +70,7 @@ class Choice:
     criterion: float
 
     def without(self, i: int) -> tuple[Product, ...]:
-        """The products of all equations but one."""
+        """The products that equations other than i have."""
         used: Mask = np.asarray(np.delete(self.coefficients, i, axis=0).any(axis=0))
         return tuple(product for product, u in zip(self.products, used, strict=True) if u)
 
@@ -90,7 +90,7 @@ def propose_terms(
         vocabulary: which of the family's.
     """
     along = None if law.stoichiometry is not None else LinearisedTrajectory.of(p, law, initial, sigma)
-    if along is None or not law.n_monomials:
+    if along is None or not law.n_monomials or p.constant.all():
         return []
     place = Place.of(p, along, law, family)
     terms = [Product.of(shape, place.features.size) for shape in family.vocabularies[vocabulary](place.seen)]
@@ -133,7 +133,9 @@ class Place:
     def parts(self, terms: Sequence[Product]) -> Iterator[Sequence[Product]]:
         """So many products at a time that their values fit into memory."""
         size = max(MOST_VALUES // len(self.path.log), 1)
-        return (terms[first : first + size] for first in range(0, len(terms), size))
+        for first in range(0, len(terms), size):
+            check_time()
+            yield terms[first : first + size]
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +184,7 @@ class Regression:
             equations,
             along.adjoint(u)[equations],
             inside,
-            float(y @ y - inside @ inside) + along.within,
+            float(np.sum((y - u @ inside) ** 2)) + along.within,
             along.samples,
         )
 
@@ -317,7 +319,7 @@ class Pool:
 
     at: Regression
     terms: list[Product]
-    # Each product's response, and those to steps of its first constants: [directions, equations, C, 1 + STEPS].
+    # Each product's response, and those to steps of its first constants: [directions, equations, C, 1 + TANGENTS].
     blocks: Array
     kinds: Indices  # equal for products of one kind
     prices: Array
@@ -329,11 +331,11 @@ class Pool:
         slopes = at.tangents(every)
         steps = (
             np.stack([part[..., k] if part.shape[2] > k else np.zeros(part.shape[:2]) for part in slopes], axis=2)
-            for k in range(STEPS)
+            for k in range(TANGENTS)
         )
         x = np.stack([at.columns(every), *steps], axis=-1)
         norm = np.sqrt(np.einsum("recw,recw->ecw", x, x))
-        good = np.isfinite(norm).all(axis=(0, 2)) & (norm[..., 0] > 0).all(axis=0)
+        good = np.isfinite(norm).all(axis=(0, 2)) & (norm[..., 0] > 0).any(axis=0)
         kept = [t for t, g in zip(every, good, strict=True) if g]
         names = {kind: k for k, kind in enumerate(dict.fromkeys(t.kind for t in kept))}
         blocks = x[:, :, good] / np.where(norm > 0, norm, 1.0)[:, good]
@@ -344,7 +346,7 @@ class Pool:
         """The products that explain most beside others, in all equations at once, no two of a kind."""
         at, c = self.at, len(self.terms)
         fixed = at.columns(own).reshape(len(at.y), -1) if own else np.zeros((len(at.y), 0))
-        # A step in all equations alike is as free as this; the second one would be freer.
+        # One step, free in each equation, is about as flexible as two steps that all share.
         x = without(fixed, self.blocks[..., :2]).transpose(0, 2, 1, 3).reshape(len(at.y), c, -1)
         y = without(fixed, at.y)
         gram = np.matmul(x.transpose(1, 2, 0), x.transpose(1, 0, 2)) + 1e-6 * np.eye(x.shape[2])
@@ -370,6 +372,8 @@ class Pool:
         exact = block_sets(x[:, plain, :1], y, charge[plain], self.kinds[plain], at.misfit)
         found = [[self.terms[plain[k]] for k in own] for own in exact[: 4 * LISTED]]
         found += [[self.terms[k] for k in own] for own in block_sets(x, y, charge, self.kinds, at.misfit)[: 8 * LISTED]]
+        if not found:
+            return []
         moved = [self._moved(own, i, fixed, y, have) for own in found]
         every = unique(t for own in moved for t in own)
         forces = at.kernel[i] @ _finite([t.values(at.place.path) for t in every])
@@ -399,7 +403,11 @@ class Pool:
 def anew(at: Regression, pool: Pool, monitor: Monitor) -> list[Choice]:
     """Find each equation anew, alone and then beside the others, as many as the time allows."""
     start, equations = Choice(at.law, at.coefficients, np.inf), range(len(at.equations))
-    alone = [pool.sets(i, start, alone=True) for i in equations]
+    alone = list[list[tuple[float, list[Product]]]]()
+    for i in equations:
+        if monitor.stopping() is not None:
+            return []
+        alone.append(pool.sets(i, start, alone=True))
     found = [at.refined(at.best(own), 2) for own in together(at, alone)]
     best = min([start, *found], key=lambda c: c.criterion)
     for i in equations:
@@ -425,7 +433,7 @@ def together(at: Regression, lists: Sequence[Sequence[tuple[float, list[Product]
 
 
 def mended(at: Regression, pool: Pool, laws: list[Choice], monitor: Monitor) -> list[Choice]:
-    """Leave out one or two products of the best law, simplify or replace them, until nothing is gained or time ends."""
+    """Leave out, simplify or replace a product of the best law, or replace two, until it gains nothing or time ends."""
     while True:
         best, found = laws[0], list[Choice]()
         every, used = range(len(best.products)), best.coefficients.T != 0
@@ -459,13 +467,16 @@ def block_sets(
     Sets grow by one block at a time, the best few of each size, and then lose one.
 
     Args:
-        x: blocks of columns of norm 1 or 0 [rows, blocks, width].
+        x: blocks of columns of norm 1 at most [rows, blocks, width].
         y: the data [rows].
         charge: what each block costs.
         kinds: of blocks; only the best of the sets with the same kinds is kept.
         misfit: of squares.
     """
     rows, c, width = x.shape
+    if c > MOST_BLOCKS:
+        kept = np.sort(np.argsort(-np.square(x[:, :, 0].T @ y))[:MOST_BLOCKS])
+        return [tuple(kept[list(own)].tolist()) for own in block_sets(x[:, kept], y, charge[kept], kinds[kept], misfit)]
     flat = x.transpose(2, 1, 0).reshape(width * c, rows)
     gram, b, total = flat @ flat.T, flat @ y, float(y @ y)
     own, places = gram.reshape(width, c, width, c)[:, np.arange(c), :, np.arange(c)], c * np.arange(width)
@@ -483,7 +494,7 @@ def block_sets(
             r = (b - (carried[:, None] @ cross)[:, 0]).reshape(len(part), width, c)
             gain = _gains(own, cross.reshape(len(part), size * width, width, c), r)
             left = total - (carried**2).sum(axis=1)[:, None] - gain
-            value = misfit(np.maximum(left, 1e-9 * total)) + charge + charge[part].sum(axis=1)[:, None]
+            value = misfit(np.maximum(left, 0.0)) + charge + charge[part].sum(axis=1)[:, None]
             value[np.arange(len(part))[:, None], part] = np.inf
             for of_set, chosen in zip(value, part.tolist(), strict=True):
                 for j in of_each_kind(of_set, kinds, CHILDREN) if size else range(c):
@@ -495,7 +506,7 @@ def block_sets(
     for fewer in {tuple(sorted(set(chosen) - {k})) for chosen in beam for k in chosen if len(chosen) > 1}:
         at = (np.array(fewer)[:, None] + places).ravel()
         left = total - b[at] @ np.linalg.solve(gram[np.ix_(at, at)] + OUTSIDE * np.eye(len(at)), b[at])
-        found.append((float(misfit(np.maximum(left, 1e-9 * total))) + charge[list(fewer)].sum(), fewer))
+        found.append((float(misfit(np.maximum(left, 0.0))) + charge[list(fewer)].sum(), fewer))
     return [chosen for _, chosen in sorted(found)]
 
 

@@ -48,7 +48,7 @@ class Product:
         return kind(self.row), kind(self.sums.exponents), (self.sums.weights != 0.0).tobytes(), self.power.tobytes()
 
     def values(self, path: Path) -> Array:
-        """Its values along a path [intervals, nodes]."""
+        """Its values at the nodes of a path."""
         found: Array = path.monomials(self.row[None])[..., 0]
         if len(self.sums):
             u = 1.0 + path.monomials(self.sums.exponents) @ self.sums.weights.T
@@ -66,7 +66,7 @@ class Product:
         found = [m * path.log[..., k] for k in np.flatnonzero(fitted(self.row))]
         if len(self.sums):
             z = path.monomials(self.sums.exponents)
-            each = m[..., None] * self.power / (1.0 + z @ self.sums.weights.T)
+            each = m[..., None] * self.power / np.maximum(1.0 + z @ self.sums.weights.T, LEAST)
             found += [each[..., k] * z[..., j] for k, j in np.argwhere(self.sums.weights)]
             for j, k in np.argwhere(fitted(self.sums.exponents)):
                 found.append((each * self.sums.weights[:, j]).sum(axis=-1) * z[..., j] * path.log[..., k])

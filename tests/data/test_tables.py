@@ -320,3 +320,18 @@ def test_the_estimator_joins_angles_too():
     model = ODEDiscovery(members=0, states=["phi"]).fit(angle[:, None])
     assert model.score(angle[:, None]) > 0.999
     assert any("jumps by 2*pi" in message for message in model.discovery_.messages)
+
+
+def test_noise_in_proportion_is_unknown_where_the_mean_is_nothing(tmp_path):
+    random = np.random.default_rng(0)
+    rows = [(0, 0.0), *((t, t * (1 + 0.1 * random.standard_normal())) for t in range(1, 11) for _ in range(3))]
+    path = tmp_path / "t.csv"
+    path.write_text("t,x\n" + "\n".join(f"{t},{x:.6g}" for t, x in rows) + "\n", encoding="utf-8")
+    sigma = load_csv(path).trajectories[0].sigma[:, 0]
+    assert np.isnan(sigma[0]) and (sigma[1:] > 0.0).all()
+
+
+@pytest.mark.parametrize("value", [1e200, 1e-200])
+def test_repeats_of_extreme_values_tell_no_noise_and_raise_nothing(value):
+    pairs = [np.array([[1.0 + k], [1.1 + k]]) for k in range(7)]
+    assert np.isfinite(repeat_noise([*pairs, np.array([[value], [value]])])).all()

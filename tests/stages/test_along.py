@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from published import RATES, sampled
 
-from odediscovery import Monitor, TimeSeries
+from odediscovery import Equations, Monitor, TimeSeries
 from odediscovery.families import FAMILIES, POWERS, SUMS, Shape
 from odediscovery.laws.power_sum import PowerSum, Sums, but_whole_powers
 from odediscovery.problem.problem import prepare
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.solve.linearised import LinearisedTrajectory
+from odediscovery.stages import along
 from odediscovery.stages.along import (
     Choice,
     Place,
@@ -45,10 +46,10 @@ def in_noise(name, share=0.01, degree=4):
 
 
 def regression(p, fitted, family=SUMS):
-    along = LinearisedTrajectory.of(p, fitted.law, fitted.initial, sigma_of(p))
-    place = Place.of(p, along, fitted.law, family)
+    followed = LinearisedTrajectory.of(p, fitted.law, fitted.initial, sigma_of(p))
+    place = Place.of(p, followed, fitted.law, family)
     terms = [Product.of(shape, place.features.size) for shape in family.vocabularies[0](place.seen)]
-    return Regression.of(place, along, fitted.law, terms), terms
+    return Regression.of(place, followed, fitted.law, terms), terms
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +100,9 @@ def test_what_was_found_is_kept_when_time_ends(prey):
 
 def test_directions_keep_what_responses_and_data_have(prey):
     _, _, p, fitted, at, terms = prey
-    along = LinearisedTrajectory.of(p, fitted.law, fitted.initial, sigma_of(p))
-    starts = along.starts()
-    ends = np.cumsum([len(x) for x in along.x])[:-1]
+    followed = LinearisedTrajectory.of(p, fitted.law, fitted.initial, sigma_of(p))
+    starts = followed.starts()
+    ends = np.cumsum([len(x) for x in followed.x])[:-1]
 
     def rest(columns):
         return columns - starts @ np.linalg.lstsq(starts, columns, rcond=None)[0]
@@ -110,7 +111,7 @@ def test_directions_keep_what_responses_and_data_have(prey):
     x = at.columns(chosen)
     for e in range(2):
         forces = np.split(np.stack([t.values(at.place.path) for t in chosen], axis=-1), ends)
-        whole = rest(along.responses(e, forces))
+        whole = rest(followed.responses(e, forces))
         np.testing.assert_allclose(
             x[:, e].T @ x[:, e], whole.T @ whole, rtol=1e-3, atol=1e-6 * np.abs(whole.T @ whole).max()
         )
@@ -271,3 +272,27 @@ def test_products_of_a_law_are_its_monomials():
     assert product.row.tolist() == [1.0, 0.0, 0.0] and product.sums.exponents.tolist() == [[0.0, 1.0, 0.0]]
     (plain, over) = products_of(np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, -1.0]]), product.sums)
     assert over.key == product.key and plain.key == Product(np.array([0.0, 1.0, 0.0])).key
+
+
+@pytest.mark.parametrize(
+    ("law", "start", "span"),
+    [({"x": "0.2*z", "z": "-0.2*x", "y": "100 + 50*x - 50*y"}, [1.0, 0.0, 3.0], 100.0), ({"h": "-h**0.5"}, [1.0], 3.0)],
+)
+def test_a_law_too_stiff_for_its_samples_or_that_reaches_zero_has_no_proposals(law, start, span):
+    truth, t = Equations.parse(list(law), law), np.linspace(0.0, span, 101)
+    x = truth.simulate(start, t)
+    values = x + 0.01 * np.random.default_rng(0).standard_normal(x.shape)
+    p = prepare(TimeSeries.from_arrays([t], [values], list(law)))
+    scaled = truth.power_sum.rescaled(p.scale.state, p.scale.time)
+    for family in (POWERS, SUMS):
+        found = propose_terms(p, scaled, np.array([start]) / p.scale.state, sigma_of(p), family, Monitor())
+        assert all(np.isfinite(part).all() for one in found for part in one.constants)
+
+
+def test_of_many_blocks_the_likeliest_are_compared(monkeypatch):
+    monkeypatch.setattr(along, "MOST_BLOCKS", 5)
+    random = np.random.default_rng(0)
+    x = random.standard_normal((40, 20, 1))
+    x /= np.linalg.norm(x, axis=0)
+    found = block_sets(x, x[:, 17, 0], np.full(20, 0.1), np.arange(20), lambda left: np.log(left + 1e-9))
+    assert found[0] == (17,)
