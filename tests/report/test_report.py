@@ -182,7 +182,7 @@ def test_report_of_nothing(tmp_path, capsys):
     discovery().save(tmp_path / "found")
     lost = str(tmp_path / "no" / "page.html")
     assert main(["report", str(tmp_path / "found"), "--out", lost]) == 2
-    assert capsys.readouterr().err.startswith(f"error: cannot write {lost}")
+    assert capsys.readouterr().err.startswith(f"error: --out {lost}: cannot be written")
 
 
 def test_a_page_that_fails_does_not_lose_the_fit(tmp_path, monkeypatch, capsys):
