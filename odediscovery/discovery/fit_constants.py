@@ -361,7 +361,7 @@ def fit_constants(
     assert found is not None
     row = judge_on(p, found, Origin(0))
     result = conclude(Verdict.of(p, [row]), series, settings, monitor)
-    wide = undetermined_exponents(p, found, refit) if exponents else []
+    wide = monitor.in_time(REFINED, partial(undetermined_exponents, p, found, refit), []) if exponents else []
     return add_messages(result, *wide, *known.sentences())
 
 
