@@ -67,8 +67,8 @@ from odediscovery.textbook.fit import as_law, criterion_of
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are sought
 ONE_FAMILY = 2  # times in a row that terms of one vocabulary are sought, along better laws
-ALONG_SHARE = 0.5  # of the time left, for each regression along a law
-# Of the time left, for each growing of chains; in exact data, where hardly anything else finds what they do, for all.
+# Of the time left, for each growing of chains and regression along a law. In exact data, where hardly anything else
+# finds what chains do, for all.
 CHAINS_SHARE, CHAINS_SHARE_IF_EXACT = 0.5, 0.8
 MANY_STATES = 10  # most changing states for which richer families are tried
 
@@ -319,7 +319,7 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         q, law = near
         at.monitor.stage(f"terms along a law: {family.name}", 1)
         least = score(likely[0], p.samples) - BETTER
-        with at.monitor.part(ALONG_SHARE):
+        with at.monitor.part(CHAINS_SHARE):
             laws = propose_terms(q, law.law, law.initial, sigma_of(q), family, at.monitor, vocabulary)
         # The likeliest first: those with whole powers, or with others, which are fitted.
         whole = [has_whole_powers(one) for one in laws]
@@ -701,7 +701,7 @@ def train_networks(
 def families_table() -> str:
     """Return the families of laws, from simple to rich, as a Markdown table."""
     rows = [
-        (f.name, f.says, f.chain, "real" if f.real_exponents else "whole", "yes" if f.in_noise else "no")
+        (f.name, f.says, f.chain, "real" if f.real_exponents else "whole", "yes" if f.in_noise or f.along else "no")
         for f in FAMILIES
     ]
     return _markdown(("family", "what its laws look like", "units", "exponents", "in noise"), rows)

@@ -87,7 +87,7 @@ class LinearisedTrajectory:
             each = np.einsum("jsiq,jsr->irqj", self.pushed[k], back[1:], optimize=True)
             kernel = np.zeros((*each.shape[:2], len(self.x[k])))
             for q in range(2 * STEPS + 1):
-                kernel[..., q : q + 2 * STEPS * each.shape[-1] : 2 * STEPS][..., : each.shape[-1]] += each[:, :, q]
+                kernel[..., q : q + 2 * STEPS * each.shape[-1] : 2 * STEPS] += each[:, :, q]
             found.append(kernel)
         return np.concatenate(found, axis=-1)
 

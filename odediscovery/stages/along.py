@@ -38,7 +38,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column
 from odediscovery.runtime.monitor import Monitor, check_time
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.integral_form import LEAST, Draft, Path, features_for
-from odediscovery.stages.products import Product, products_of
+from odediscovery.stages.products import Product, made_of, products_of
 
 # Directions in which responses are compared; they are smooth, and nearly lie in a few. Smaller ones are rounding [share
 # of the largest].
@@ -305,8 +305,7 @@ class Regression:
         n, size = self.place.features.states, self.place.features.size
         w = np.zeros((0, size))
         draft = Draft(w, np.zeros((len(self.equations), 0), dtype=bool), w != 0, NO_SUMS, self.place.path)
-        for t in c.products:
-            draft = t.added_to(draft)
+        draft = made_of(c.products, draft)
         a = np.zeros((n, len(c.products)))
         a[self.equations] = c.coefficients
         features = Features(n, self.place.features.functions, draft.sums)

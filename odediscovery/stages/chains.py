@@ -20,7 +20,6 @@ The simplest vocabulary comes first. What is found is simplified constant by con
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -49,7 +48,7 @@ from odediscovery.stages.grow import (
     tidied,
 )
 from odediscovery.stages.integral_form import SLOPE, Draft, Fit, Path, Projected, exp_features, unit_columns
-from odediscovery.stages.products import Product, products_of
+from odediscovery.stages.products import Product, made_of, products_of
 
 # Laws of one equation that grow side by side, and the steps after each of which found equations help others.
 SIDE_BY_SIDE, STEPS = 4, (5, 3)
@@ -74,11 +73,6 @@ NEAR_PATH, NEAR_PATH_IF_SHORT = 10.0, 1000.0
 def product_columns(fit: Fit, products: Sequence[Product], path: Path) -> Array:
     """Integrals of products along a path as columns of norm 1, [equations, samples, products]."""
     return unit_columns(fit.problem, np.stack([p.values(path) for p in products], axis=-1), fit.equations)
-
-
-def made_of(products: Sequence[Product], start: Draft) -> Draft:
-    """A law with these products as further monomials."""
-    return functools.reduce(lambda law, product: product.added_to(law), products, start)
 
 
 def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: Any) -> tuple[PowerSum, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -33,12 +33,12 @@ class Product:
         sums = Sums(shape.weights, inside) if len(shape.power) else NO_SUMS
         return cls(row[0], sums, shape.power)
 
-    @cached_property
+    @functools.cached_property
     def key(self) -> tuple[bytes, ...]:
         """The same for equal products."""
         return tuple((part + 0.0).tobytes() for part in (self.row, self.sums.exponents, self.sums.weights, self.power))
 
-    @cached_property
+    @functools.cached_property
     def kind(self) -> tuple[bytes, ...]:
         """The same for products that differ in the values of their constants alone."""
 
@@ -121,6 +121,11 @@ class Product:
         w[-1, :first], w[-1, places] = self.row, self.power
         own = np.ones(len(model.used), dtype=bool) if equations is None else equations
         return Draft(w, np.column_stack([model.used, own]), w != 0, sums, model.path)
+
+
+def made_of(products: Sequence[Product], start: Draft) -> Draft:
+    """A law with these products as further monomials."""
+    return functools.reduce(lambda law, product: product.added_to(law), products, start)
 
 
 def products_of(exponents: Array, sums: Sums) -> list[Product]:
