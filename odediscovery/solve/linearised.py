@@ -19,11 +19,12 @@ from scipy.interpolate import CubicSpline
 from scipy.linalg import block_diag
 
 from odediscovery.data.series import Trajectory
+from odediscovery.data.signals import Signal
 from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.compiled import constants_of, form_of_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import SQUARED, Array
+from odediscovery.runtime.arrays import SQUARED, Array, Mask
 from odediscovery.solve.sensitivities import integrate, linear_recurrence
 
 STEPS = 2  # over one sample interval
@@ -33,6 +34,7 @@ STEPS = 2  # over one sample interval
 class LinearisedTrajectory:
     """A law's trajectory and its linear response to disturbances of its rates."""
 
+    own: Mask  # states that are no inputs
     # States at the ends and in the middle of every step, [nodes, states] per trajectory; steps share their ends.
     x: tuple[Array, ...]
     # Phi: propagator from the beginning of an interval to its end, [intervals, states, states].
@@ -47,17 +49,15 @@ class LinearisedTrajectory:
         """The linearised trajectories of a law; None if it or its response blows up, as in steps too long for it."""
         found: list[tuple[Array, ...]] = []
         for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
-            times = _nodes(t)
-            fine = Trajectory(times, np.zeros((len(times), law.n_states)))
-            x = integrate(law, start, fine, rtol=1e-7)
+            x = _trajectory(law, start, t, p.data.is_control)
             if x is None:
                 return None
             seen = np.isfinite(t.values) & ~p.constant
             weight = seen / (sigma * relative_sigma)
             left = np.where(seen, t.values - x[:: 2 * STEPS], 0.0) * weight
             with np.errstate(all="ignore"):
-                found.append((x, *_propagators(_slopes(law, x), np.diff(times[::2])), left, weight))
-        along = cls(*(tuple(parts) for parts in zip(*found, strict=True)))
+                found.append((x, *_propagators(_slopes(law, x), np.diff(_nodes(t)[::2])), left, weight))
+        along = cls(~p.data.is_control, *(tuple(parts) for parts in zip(*found, strict=True)))
         with np.errstate(all="ignore"):
             parts = (*along.carried, *along.pushed, along.starts())
             return along if all((np.abs(part) < SQUARED).all() for part in parts) else None
@@ -92,9 +92,10 @@ class LinearisedTrajectory:
         return np.concatenate(found, axis=-1)
 
     def starts(self) -> Array:
-        """Responses of the samples to a change of each start value, [rows, trajectories * states]."""
-        blocks = [self._carried(k, np.eye(own.shape[1]), np.zeros_like(own)) for k, own in enumerate(self.carried)]
-        return np.asarray(block_diag(*blocks))
+        """Responses of the samples to a change of each start value, [rows, trajectories * states without inputs]."""
+        first = np.eye(len(self.own))[:, self.own]
+        zeros = (np.zeros((len(carried), *first.shape)) for carried in self.carried)
+        return np.asarray(block_diag(*(self._carried(k, first, zero) for k, zero in enumerate(zeros))))
 
     @cached_property
     def residual(self) -> Array:
@@ -153,6 +154,18 @@ def carried_along(law: PowerSum, t: Trajectory) -> Array:
     times = _nodes(t)
     x = CubicSpline(t.time, t.values)(times)
     return _propagators(_slopes(law, x), np.diff(times[::2]))[0]
+
+
+def _trajectory(law: PowerSum, start: Array, t: Trajectory, is_control: Mask) -> Array | None:
+    """States of a law at the nodes of a trajectory, with its inputs; None if it blows up."""
+    times, u = _nodes(t), t.controls
+    inputs = None if u is None else Signal(times, u.at(times), u.held)
+    x = integrate(law, start, Trajectory(times, np.zeros((len(times), law.n_states)), controls=inputs), rtol=1e-7)
+    if x is not None and u is not None:
+        # Two steps share a node: an input that jumps there counts half before the jump and half after it.
+        before = np.append(times[0], times[1:] - 1e-9 * np.diff(times))
+        x[:, is_control] = (u.at(times) + u.at(before)) / 2.0
+    return x
 
 
 def _nodes(t: Trajectory) -> Array:

@@ -13,8 +13,8 @@ A product that leaves one equation and enters another is one flux, of one shape,
 chosen in two ways, from a vocabulary that begins their constants on a coarse grid:
 
 1. Each equation is found anew: the best sets of a few products, beside what the other equations have. One step of
-each product's constants is part of the regression, since a saturation on a coarse grid explains little. Then the
-likeliest sets of all equations are combined.
+each product's constants is part of the regression, since a saturation on a coarse grid explains little, and more
+follow for the best sets of each size. Then the likeliest sets of all equations are combined.
 2. The best law is mended: one or two of its products at a time are left out, or replaced by others.
 
 After each change coefficients that are not worth their price are left out, and all constants are moved by Gauss-Newton.
@@ -51,6 +51,8 @@ TANGENTS = 2
 OUTSIDE = 1e-7
 # Sets of each equation, the likeliest, that are tried in a law; combinations of them that are counted, and tried.
 LISTED, COUNTED, COMBINED = 12, 1500, 24
+# Steps in which the constants of sets settle, and sets of each size that go on.
+SETTLING, SETTLED = 6, 6
 # Where two products were left out, another is sought beside the first only of laws that may be near [of the criterion].
 NEAR = 60.0
 # Laws that are fitted further, and that are proposed, the likeliest.
@@ -81,7 +83,7 @@ def propose_terms(
     """Propose laws of a family that should do better than a law that follows the data, the likeliest first.
 
     Args:
-        p: the problem, dimensionless, without controls or knowledge, since all terms count as free.
+        p: the problem, dimensionless, without knowledge, since all terms count as free.
         law: the law, dimensionless; empty if it has flows or cannot be integrated.
         initial: its start values [trajectories, states].
         sigma: standard deviation of the noise [states].
@@ -112,12 +114,13 @@ class Place:
     features: Features  # states and functions, those of a family before others that the law has
     path: Path  # at all nodes of all trajectories
     seen: Seen  # for the family's vocabularies
+    changing: Mask  # states that have equations, unlike inputs
     law: PowerSum  # in these features
 
     @classmethod
     def of(cls, p: Problem, along: LinearisedTrajectory, law: PowerSum, family: Family) -> Place:
         """Evaluate the functions of a family and of a law along its trajectories."""
-        changing, whole = ~p.constant, ~p.nonnegative | p.integer_exponents
+        changing, whole = ~p.constant | p.data.is_control, ~p.nonnegative | p.integer_exponents
         own = features_for(family, ~p.nonnegative, changing, p.scale.state)
         wide = widened(law, own)
         assert wide.features is not None
@@ -128,7 +131,7 @@ class Place:
         def monomials(rows: Array) -> Array:
             return path.monomials(np.pad(rows, ((0, 0), (0, features.size - rows.shape[1]))))[:, None]
 
-        return cls(features, path, Seen(own.functions, family.functions, whole, changing, monomials), wide)
+        return cls(features, path, Seen(own.functions, family.functions, whole, changing, monomials), ~p.constant, wide)
 
     def parts(self, terms: Sequence[Product]) -> Iterator[Sequence[Product]]:
         """So many products at a time that their values fit into memory."""
@@ -161,7 +164,7 @@ class Regression:
 
         Source: Halko, Martinsson and Tropp (SIAM Review 53, 2011).
         """
-        equations, ends = np.flatnonzero(place.seen.changing), np.cumsum([len(x) for x in along.x])[:-1]
+        equations, ends = np.flatnonzero(place.changing), np.cumsum([len(x) for x in along.x])[:-1]
         assert place.law.features is not None
         starts, random = along.starts(), np.random.default_rng(0)
         own, mixed = place.law.monomials(np.concatenate(along.x)), np.zeros(())
@@ -357,8 +360,8 @@ class Pool:
     def sets(self, i: int, others: Choice, *, alone: bool) -> list[tuple[float, list[Product]]]:
         """The likeliest sets of products in one equation, beside what others have, and their criteria.
 
-        Their constants are moved by one step. What others have costs nothing more, unless the equation is found
-        `alone`.
+        The constants of the best of each size settle. What others have costs nothing more, unless the equation is
+        found `alone`.
         """
         at, apart = self.at, np.arange(len(self.at.equations)) != i
         columns = [at.columns(others.products)[:, e, others.coefficients[e] != 0] for e in np.flatnonzero(apart)]
@@ -370,22 +373,41 @@ class Pool:
         plain = np.flatnonzero([not at.has_constants(t) for t in self.terms])
         exact = block_sets(x[:, plain, :1], y, charge[plain], self.kinds[plain], at.misfit)
         found = [[self.terms[plain[k]] for k in own] for own in exact[: 4 * LISTED]]
-        found += [[self.terms[k] for k in own] for own in block_sets(x, y, charge, self.kinds, at.misfit)[: 8 * LISTED]]
-        if not found:
-            return []
-        moved = [self._moved(own, i, fixed, y, have) for own in found]
-        every = unique(t for own in moved for t in own)
-        forces = at.kernel[i] @ _finite([t.values(at.place.path) for t in every])
-        responses = dict(zip((t.key for t in every), without(fixed, forces).T, strict=True))
-        best: dict[object, tuple[float, list[Product]]] = {}
-        for own in moved:
-            unit = _unit(np.column_stack([responses[t.key] for t in own]))
-            left = float(np.sum((y - unit @ np.linalg.lstsq(unit, y, rcond=1e-9)[0]) ** 2))
-            value = float(at.misfit(left)) + at.worth * len(own) + sum(at.price(t) for t in own if t.key not in have)
-            kind = frozenset(t.kind for t in own)
-            if kind not in best or value < best[kind][0]:
-                best[kind] = value, own
-        return sorted(best.values(), key=lambda one: one[0])[:LISTED]
+        ranked = block_sets(x, y, charge, self.kinds, at.misfit)
+        of_each_size = ([own for own in ranked if len(own) == size] for size in range(1, MOST_OF_EQUATION + 1))
+        found += [[self.terms[k] for k in own] for sets in of_each_size for own in sets[: 2 * LISTED]]
+        return self._settled(found, i, fixed, y, have)[:LISTED]
+
+    def _settled(
+        self, live: list[list[Product]], i: int, fixed: Array, y: Array, have: set[tuple[bytes, ...]]
+    ) -> list[tuple[float, list[Product]]]:
+        """Move the constants of sets while that gains, and rank the sets; of each size only the best go on.
+
+        Where noise is little, products from a coarse grid explain little even after one step, and more of them would
+        seem to be needed.
+        """
+        at, best = self.at, dict[object, tuple[float, list[Product]]]()
+        for _ in range(SETTLING):
+            if not live:
+                break
+            moved = [self._moved(own, i, fixed, y, have) for own in live]
+            every = unique(t for own in moved for t in own)
+            forces = at.kernel[i] @ _finite([t.values(at.place.path) for t in every])
+            responses = dict(zip((t.key for t in every), without(fixed, forces).T, strict=True))
+            better: dict[int, list[tuple[float, list[Product]]]] = {}
+            for own in moved:
+                unit = _unit(np.column_stack([responses[t.key] for t in own]))
+                left = float(np.sum((y - unit @ np.linalg.lstsq(unit, y, rcond=1e-9)[0]) ** 2))
+                value = float(at.misfit(left)) + at.worth * len(own)
+                value += sum(at.price(t) for t in own if t.key not in have)
+                kind = frozenset(t.kind for t in own)
+                before = best[kind][0] if kind in best else np.inf
+                if value < before:
+                    best[kind] = value, own
+                if value < before - BETTER and any(at.has_constants(t) for t in own):
+                    better.setdefault(len(own), []).append((value, own))
+            live = [own for sets in better.values() for _, own in sorted(sets, key=lambda one: one[0])[:SETTLED]]
+        return sorted(best.values(), key=lambda one: one[0])
 
     def _moved(self, own: list[Product], i: int, fixed: Array, y: Array, have: set[tuple[bytes, ...]]) -> list[Product]:
         """Move the constants of products in one equation by one step, except of those that others have."""

@@ -5,8 +5,10 @@ import itertools
 import numpy as np
 import pytest
 from published import RATES, sampled
+from scipy.integrate import solve_ivp
 
 from odediscovery import Equations, Monitor, TimeSeries
+from odediscovery.data.series import append_controls, with_controls
 from odediscovery.families import FAMILIES, POWERS, SUMS, Shape
 from odediscovery.laws.power_sum import PowerSum, Sums, but_whole_powers
 from odediscovery.problem.problem import prepare
@@ -16,6 +18,7 @@ from odediscovery.stages import along
 from odediscovery.stages.along import (
     Choice,
     Place,
+    Pool,
     Regression,
     block_sets,
     changes_of,
@@ -76,6 +79,38 @@ def test_a_flux_has_one_shape_in_both_of_its_equations(prey):
     best = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor())[0]
     over = best.exponents[:, best.features.simple :].any(axis=1)
     assert over.sum() == 1 and (best.coefficients[:, over] != 0).all()
+
+
+def test_constants_from_a_coarse_grid_settle_in_little_noise(monkeypatch):
+    _, _, p, fitted = in_noise(PREY, share=3e-3)
+    at, terms = regression(p, fitted)
+    pool, start = Pool.of(at, terms), Choice(at.law, at.coefficients, np.inf)
+    settled = pool.sets(0, start, alone=True)
+    monkeypatch.setattr(along, "SETTLING", 1)
+    once = pool.sets(0, start, alone=True)
+    assert settled[0][0] < once[0][0] - 100.0
+    assert [value for value, _ in settled] == sorted(value for value, _ in settled)
+
+
+def test_inputs_act_in_terms_along_a_law():
+    """A flow that feeds what a saturating reaction consumes, along a cubic polynomial."""
+    t, random = np.linspace(0.0, 30.0, 121), np.random.default_rng(0)
+    feed = np.append(np.repeat(random.uniform(0.1, 1.0, 12), 10), 0.5)
+    x = [0.1]
+    for k, now in enumerate(feed[:-1]):
+        x.append(solve_ivp(lambda _, x, u=now: u - 1.2 * x / (0.4 + x), t[k : k + 2], [x[-1]], rtol=1e-9).y[0, -1])
+    x = np.array(x)
+    rate, noisy = feed - 1.2 * x / (0.4 + x), x + 0.01 * np.std(x) * random.standard_normal(len(x))
+    series = with_controls(TimeSeries.from_arrays(t, np.column_stack([noisy, feed]), ["x", "u"]), held=["u"])
+    p = prepare(append_controls(series))
+    a = np.linalg.lstsq(np.column_stack([x, x**2, x**3]), rate - feed)[0]
+    begun = PowerSum(np.array([[1.0, *a], np.zeros(4)]), np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]))
+    begun = begun.rescaled(p.scale.state, p.scale.time)
+    fitted = refined(p, begun, but_whole_powers(begun), p.initial, sigma_of(p))
+    best = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor())[0]
+    found = best.unscaled(p.scale.state, p.scale.time).compact()
+    np.testing.assert_allclose(found.rhs(np.column_stack([x, feed]))[:, 0], rate, atol=0.02)
+    assert not found.coefficients[1].any() and found.n_monomials <= 3
 
 
 def test_real_powers_are_found_by_their_family():
