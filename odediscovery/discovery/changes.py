@@ -270,6 +270,8 @@ def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
         if not p.clean and row.criterion < best + CLOSE:
             short = _shortened(p, row, partial(shorten_functions, x=x), monitor)
             row = row if short is row else _shortened(p, short, partial(shorten_quotients, x=x), monitor)
+        if row.polished is not found:  # shorter functions have free exponents
+            row = snap(row, partial(refit, p, before=row), p.scale.state)
         best = min(best, row.criterion)
         rows.append(row)
     return verdict.with_rows(rows)
