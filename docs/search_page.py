@@ -49,7 +49,7 @@ A family is a form of laws.
 ## Moves
 
 A move proposes laws, which are pruned. Moves are made in this order, each under its condition, until one of them ends
-the search; those at the end are made last, however it ended.
+the search.
 
 {moves_table()}
 

@@ -191,7 +191,6 @@ class Family:
     functions: tuple[StateFunction, ...] = ()  # functions of a state among the features
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False
-    in_noise: bool = False  # whether it is also searched in noise
     placed: tuple[Function, ...] = ()  # its features, where a family (a user's library) defines them itself
     richness_of_amounts: float | None = None  # `richness` where no state changes its sign; None: the same
 
@@ -299,5 +298,4 @@ POWERS = Family(
     richness=1,
     candidates=lambda seen: Terms(powers_of(seen.integer, seen.changing)),
     real_exponents=True,
-    in_noise=True,
 )

@@ -41,5 +41,4 @@ TRIGONOMETRIC = Family(
     richness_of_amounts=3.5,
     candidates=products,
     functions=(SIN, COS),
-    in_noise=True,
 )

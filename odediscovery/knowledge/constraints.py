@@ -504,7 +504,6 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
         "Functions -> NPU -> NAU",
         richness=0,
         candidates=candidates,
-        in_noise=True,
         placed=placed,
     )
 

@@ -31,7 +31,7 @@ from odediscovery.judge.claim import (
     leaves_noise,
     needs_every_term,
 )
-from odediscovery.judge.criterion import CLOSE, score
+from odediscovery.judge.criterion import score
 from odediscovery.laws.power_sum import SIMPLE, PowerSum, but_whole_powers
 from odediscovery.laws.records import SETTLED, Candidate, FittedForm, FoundBy, Polished
 from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, has_little_noise, rounding_share
@@ -129,7 +129,6 @@ class Search:
     new: list[Candidate] = field(default_factory=list)  # candidates from the last proposal
     reference: PowerSum | None = None  # the law that richer families extend; its equations beyond doubt stay
     grown: list[Family] = field(default_factory=list)  # families whose laws were grown
-    unrivalled: Candidate | None = None  # a candidate for which no family offers better terms along its trajectory
     # Cache of the equations in doubt, bool [states], of each law examined.
     doubts: dict[PowerSum, Mask] = field(default_factory=dict)
     # Cache of candidates refined until they follow the data, with the pieces that they follow; None for a candidate
@@ -240,40 +239,29 @@ class Move:
     # Whether it is made even after the time is up: such moves are quick then, and the laws of the first moves alone
     # may diverge on whole trajectories.
     late: bool = False
-    last: bool = False  # whether it is made after the search has ended
 
 
 def make(moves: Sequence[Move], at: Search) -> None:
-    """Make the moves in order until one of them ends the search, then the last ones; skip most when time is up."""
-    try:
-        with at.monitor.patient(SEARCHING):
-            _make([move for move in moves if not move.last], at)
-            _make([move for move in moves if move.last], at)
-    except TimeIsUp:
-        return
-
-
-def _make(moves: Sequence[Move], at: Search) -> None:
-    for move in moves:
-        if (at.out_of_time and not move.late) or not move.when.holds(at):
-            continue
-        at.before, at.new = tuple(at.candidates), []
-        for proposal in move.laws(at):
-            pruned = move.pruning.candidates(at, proposal)
-            at.new = [dataclasses.replace(c, found_by=proposal.source(c.origin)) for c in pruned]
-            at.candidates += at.new
-            if move.enough.holds(at):
-                break
-        if move.until.holds(at):
-            return
+    """Make the moves in order until one of them ends the search; skip most when time is up."""
+    with contextlib.suppress(TimeIsUp), at.monitor.patient(SEARCHING):
+        for move in moves:
+            if (at.out_of_time and not move.late) or not move.when.holds(at):
+                continue
+            at.before, at.new = tuple(at.candidates), []
+            for proposal in move.laws(at):
+                pruned = move.pruning.candidates(at, proposal)
+                at.new = [dataclasses.replace(c, found_by=proposal.source(c.origin)) for c in pruned]
+                at.candidates += at.new
+                if move.enough.holds(at):
+                    break
+            if move.until.holds(at):
+                return
 
 
 # Largest noise at which a few terms with free powers, and residuals of noise, cannot be an approximation [standard
 # deviation of a state].
 TELLING = 3e-5
 EQUAL_SCORE = 1e-3  # difference below which neither of two laws is better [of the criterion]
-# Fewest values with which regression along a law distinguishes long polynomials from other laws and may end a search.
-LARGE_SERIES = 2000
 
 
 def in_doubt(at: Search, law: PowerSum) -> Mask:
@@ -339,48 +327,6 @@ def may_be_it(at: Search, best: Candidate) -> bool:
     """Whether the residuals of the best law hardly exceed noise, and no equation has more than `CONSTANTS` terms."""
     terms = (best.law.coefficients != 0).sum(axis=1).max()
     return is_within_noise(at.problem, best) and bool(terms <= CONSTANTS)
-
-
-def is_unrivalled(at: Search, best: Candidate) -> bool:
-    """Whether the best law is plausible, is short or needs all its terms, and regression along it offers no rival.
-
-    This accepts odd powers in noise: if they were a series or an approximation of another law, that law's own terms
-    would explain more, or as much with fewer constants. It also accepts residuals slightly above the noise, which may
-    be underestimated, if no further term explains them.
-    """
-    if not was_sought_in_vain(at, best) or not may_be_it(at, best) or _is_rivalled(at, best):
-        return False
-    if is_short(best.law):
-        return True
-    near = at.follow(best)
-    return near is not None and needs_every_term(near[1])
-
-
-def may_be_long(at: Search, best: Candidate) -> bool:
-    """Whether the best law is a polynomial within noise, and enough values identify a polynomial of any length."""
-    p = at.problem
-    if p.samples < LARGE_SERIES:
-        return False
-    return best.law.features is None and bool(best.whole.all()) and is_within_noise(p, best)
-
-
-def was_sought_in_vain(at: Search, best: Candidate) -> bool:
-    """Whether no better terms were found along the best law, one with the same terms, or one that scores as well."""
-    sought = at.unrivalled
-    if sought is None:
-        return False
-    alike = sought.law.structure() == best.law.structure() and _functions(sought.law) == _functions(best.law)
-    return alike or _score(at, best) > _score(at, sought) - EQUAL_SCORE
-
-
-def _is_rivalled(at: Search, best: Candidate) -> bool:
-    """Whether a law with other functions or sums is about as good; its powers may still turn out simple."""
-    most, own = _score(at, best) + CLOSE, _functions(best.law)
-    return any(_functions(c.law) != own and _score(at, c) < most for c in at.candidates)
-
-
-def _functions(law: PowerSum) -> tuple[object, ...]:
-    return () if law.features is None else (law.features.functions, len(law.features.sums))
 
 
 def _may_have_many_terms(law: PowerSum, p: Problem) -> bool:

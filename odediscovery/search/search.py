@@ -28,7 +28,6 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.moves import (
     ALWAYS,
     EQUAL_SCORE,
-    LARGE_SERIES,
     NEVER,
     Condition,
     Move,
@@ -43,17 +42,14 @@ from odediscovery.search.moves import (
     is_convincing,
     is_named,
     is_settled,
-    is_unrivalled,
     leaves_last_digits,
     leaves_noise_alone,
     leaves_only_rounding,
     likeliest,
     make,
     may_be_it,
-    may_be_long,
     simplest,
     warm_start,
-    was_sought_in_vain,
 )
 from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law, sigma_of
 from odediscovery.settings import Settings
@@ -61,7 +57,7 @@ from odediscovery.stages.along import BETTER, propose_terms
 from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
-from odediscovery.stages.regression import fewest_terms, polynomials, shared_products
+from odediscovery.stages.regression import fewest_terms, polynomials
 from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
@@ -70,6 +66,7 @@ ONE_FAMILY = 2  # times in a row that terms of one vocabulary are sought, along 
 # Of the time left, for each growing of chains and regression along a law. In exact data, where hardly anything else
 # finds what chains do, for all.
 CHAINS_SHARE, CHAINS_SHARE_IF_EXACT = 0.5, 0.8
+FAR_FROM_NOISE = 1000.0  # residuals of a law that is not pruned further [mean square, in units of the noise]
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
@@ -184,7 +181,7 @@ def richer_families(at: Search) -> Iterator[Proposal]:
     p = at.problem
     if (~p.constant).sum() > MANY_STATES:
         return
-    if at.candidates and (at.reference is None or not p.clean):
+    if at.candidates and at.reference is None:
         at.reference = rank(at.candidates, p.samples)[0].law
     for family in (f for f in _from_simple_to_rich(at) if not f.real_exponents and f not in at.grown):
         best = at.reference
@@ -270,12 +267,6 @@ def whole_powers(at: Search) -> Iterator[Proposal]:
     yield Proposal(laws, whole=True, linear=True, found_by="regression")
 
 
-def few_products(at: Search) -> Iterator[Proposal]:
-    """Propose laws whose equations share a few products, unless regression confirms the best law."""
-    known = likeliest(at).law if at.candidates else None
-    yield Proposal(shared_products(at.problem, known), whole=True, linear=True, found_by="regression")
-
-
 def freed_powers(at: Search) -> Iterator[Proposal]:
     """Propose the best law with real powers of nonnegative states, if it has any."""
     p, best = at.problem, likeliest(at)
@@ -283,30 +274,15 @@ def freed_powers(at: Search) -> Iterator[Proposal]:
         yield Proposal([best.law], found_by=[best.found_by])
 
 
-def noisy_families(at: Search) -> Iterator[Proposal]:
-    """Propose grown laws of each family with whole powers that is tried on noisy data."""
-    if (~at.problem.constant).sum() > MANY_STATES:
-        return
-    for family in _from_simple_to_rich(at):
-        if family.real_exponents or not family.in_noise:
-            continue
-        if at.monitor.stopping():
-            return
-        at.monitor.stage(f"grow {family.name}", 1)
-        yield _as_they_are(grow(at.problem, family=family, monitor=at.monitor)[:GROWN], whole=True)
-
-
 def terms_along_the_best(at: Search) -> Iterator[Proposal]:
     """Propose terms of each family by regression along the trajectory of the best law, again along each better one.
 
-    The best law is unrivalled if no vocabulary improves on it. With controls or constraints nothing is proposed, since
-    the regression treats all terms as free.
+    With constraints nothing is proposed, since the regression treats all terms as free.
     """
     p = at.problem
-    families = [family for family in _from_simple_to_rich(at) if family.in_noise or family.along]
     # Real powers fit nearly what sums do, and would be in the way.
-    families = sorted(families, key=lambda family: not family.along)
-    if p.data.controls or p.knowledge is not None or not families or (~p.constant).sum() > MANY_STATES:
+    families = sorted(_from_simple_to_rich(at), key=lambda family: not family.along)
+    if p.knowledge is not None or not families or (~p.constant).sum() > MANY_STATES:
         return
     words = itertools.cycle([(family, k) for family in families for k in range(len(family.vocabularies))])
     many, idle, tried = sum(len(family.vocabularies) for family in families), 0, 0
@@ -334,7 +310,6 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         idle = 0 if better else idle + 1
         if not better or tried == ONE_FAMILY:
             (family, vocabulary), tried = next(words), 0
-    at.unrivalled = rank(at.candidates, p.samples)[0]
 
 
 # Name of the textbook laws in --library, beside those of the families.
@@ -406,6 +381,7 @@ def _of_best(says: str, holds: Callable[[Search, Candidate], bool]) -> Condition
 EXACT = Condition("a law is known to leave nothing", lambda at: at.problem.exact is not None)
 CLEAN = Condition("there is no noise", lambda at: at.problem.clean)
 NOISY = Condition("there is noise", lambda at: not at.problem.clean)
+KNOWN = Condition("something of the law is known", lambda at: at.problem.knowledge is not None)
 GROWS = Condition("laws may be grown", lambda at: at.settings.grow)
 SLIGHTLY_NOISY = Condition(
     "no value is missing and there is not much noise", lambda at: at.problem.complete and is_growable(at.problem)
@@ -420,18 +396,10 @@ CONVINCING = _of_best(
 )
 UNCONVINCING = ~CONVINCING
 WHOLE = _of_best("it has whole powers", lambda at, best: bool(best.whole.all()))
-REGRESSED = Condition(
-    "laws of whole powers came of regression", lambda at: any(c.found_by == "regression" for c in at.candidates)
+FAR = Condition(
+    "every law leaves far more than noise", lambda at: all(c.mean_square > FAR_FROM_NOISE for c in at.candidates)
 )
-NONE_YET = Condition("there is no law yet", lambda at: not at.candidates)
 MAY_BE_IT = _of_best("the best law leaves hardly more than noise with few terms", may_be_it)
-MAY_BE_LONG = _of_best("it is a polynomial, and there are so many values that it may be long", may_be_long)
-LARGE = Condition("there are so many values that growing takes long", lambda at: at.problem.samples >= LARGE_SERIES)
-SOUGHT_IN_VAIN = _of_best("terms were sought along it in vain", was_sought_in_vain)
-HIDES_SERIES = Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem))
-UNRIVALLED = _of_best(
-    "such a law is short or needs all its terms, and no terms along its trajectory do better", is_unrivalled
-)
 ODD = Condition(
     "the best law has odd powers or sines of amounts", lambda at: not at.candidates or has_odd_powers(at, likeliest(at))
 )
@@ -458,7 +426,7 @@ PROMISING = 1.3  # laws worse than this are not pruned further [mean square of t
 FULLY = Pruning("to the end")
 AS_GROWN = Pruning("not at all", as_grown=True)
 FITTED = Pruning("from where they are", fitted=True)
-NEAR_NOISE = Pruning("but for those that leave far more than noise", Elimination(worst=1000.0, beyond=1))
+NEAR_NOISE = Pruning("but for those that leave far more than noise", Elimination(worst=FAR_FROM_NOISE, beyond=1))
 NEAR_NOISE_SOON = dataclasses.replace(
     NEAR_NOISE,
     says="but for those that leave far more than noise after a few steps",
@@ -468,9 +436,6 @@ FITTED_NEAR_NOISE = dataclasses.replace(
     NEAR_NOISE, says="from where they are, those that leave hardly more than noise", fitted=True
 )
 IF_HOPEFUL = Pruning("but for hopeless ones", Elimination(hopeless=100.0))
-GROWN_IF_HOPEFUL = Pruning(
-    "but for hopeless ones, after a few steps", Elimination(hopeless=10.0, first_steps=FIRST_STEPS)
-)
 # Subsets of all sizes are proposed for each equation, so little pruning remains, in the other equations.
 REFITTED = Pruning(
     "a little, from where they are, the most promising",
@@ -507,21 +472,20 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "textbook laws",
-        GROWS & SLIGHTLY_NOISY,
-        "the likeliest laws that have a name, if they come near",
-        near(named_laws),
-        FITTED_NEAR_NOISE,
-        # Where powers were fitted, whole ones may fit as well with fewer constants.
-        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE & WHOLE) & ~ODD,
+        GROWS,
+        "the likeliest laws that have a name",
+        named_laws,
+        NEAR_NOISE,
+        # Where powers were fitted, whole ones may fit as well with fewer constants; in much noise other laws fit, too.
+        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & SLIGHTLY_NOISY & LEAVES_NOISE & WHOLE) & ~ODD,
         late=True,
     ),
     Move(
         "whole powers",
-        GROWS & SLIGHTLY_NOISY & NOISY,
+        NOISY & GROWS & SLIGHTLY_NOISY,
         "laws of whole powers, and of x*log(x), by regression that come near",
         near(whole_powers),
         NEAR_NOISE_SOON,
-        until=LEAVES_NOISE & WHOLE & ~ODD,
         late=True,
     ),
     Move(
@@ -542,17 +506,8 @@ MOVES: tuple[Move, ...] = (
         until=LEAVES_NOISE & ~ODD,
     ),
     Move(
-        "terms along the best law",
-        NOISY & GROWS & SLIGHTLY_NOISY,
-        "what regression along its trajectory says",
-        terms_along_the_best,
-        REFITTED,
-        enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
-        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
-    ),
-    Move(
         "few powers",
-        GROWS & SLIGHTLY_NOISY,
+        GROWS & SLIGHTLY_NOISY & (CLEAN | KNOWN | FAR),
         "small sums of real powers, grown",
         few_powers,
         FITTED_NEAR_NOISE,
@@ -560,32 +515,20 @@ MOVES: tuple[Move, ...] = (
         late=True,
     ),
     Move(
-        "richer families in little noise",
-        NOISY & GROWS & LITTLE_NOISE & (UNCONVINCING | ODD),
-        "each family in turn, for the equations in doubt",
-        richer_families,
-        GROWN_IF_HOPEFUL,
-        enough=CONVINCING & ~ODD,
-        until=CONVINCING & ~ODD,
+        "whole powers in noise",
+        NOISY & GROWS & (~SLIGHTLY_NOISY | FAR),
+        "laws of whole powers by regression",
+        whole_powers,
+        FULLY,
+        late=True,
     ),
     Move(
-        "terms along a better law",
-        NOISY & GROWS & (MAY_BE_IT | MAY_BE_LONG) & (UNCONVINCING | ODD) & ~SOUGHT_IN_VAIN,
+        "terms along the best law",
+        NOISY & GROWS,
         "what regression along its trajectory says",
         terms_along_the_best,
         REFITTED,
-        # With so many values, regression distinguishes a sine from its first terms, and odd powers, or sines of
-        # amounts, from the curves that they approximate.
-        until=(CONVINCING | UNRIVALLED) & ~ODD & ~REAL_OR_LONG | UNRIVALLED & LARGE,
-    ),
-    Move(
-        "richer families in slight noise",
-        NOISY & GROWS & SLIGHTLY_NOISY & (UNCONVINCING | ODD),
-        "each family that is looked through in noise",
-        noisy_families,
-        GROWN_IF_HOPEFUL,
-        enough=CONVINCING & ~ODD,
-        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
+        enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
     ),
     Move(
         "richer families",
@@ -594,22 +537,6 @@ MOVES: tuple[Move, ...] = (
         richer_families,
         AS_GROWN,
         until=SETTLED_BY_A_LAW,
-        late=True,
-    ),
-    Move(
-        "textbook laws in noise",
-        NOISY & GROWS & ~SLIGHTLY_NOISY,
-        "the likeliest laws that have a name",
-        named_laws,
-        FULLY,
-        late=True,
-    ),
-    Move(
-        "whole powers in noise",
-        NOISY & GROWS & ~REGRESSED & (~SLIGHTLY_NOISY | NONE_YET),
-        "laws of whole powers by regression",
-        whole_powers,
-        FULLY,
         late=True,
     ),
     Move(
@@ -628,31 +555,6 @@ MOVES: tuple[Move, ...] = (
         trained_and_grown,
         IF_HOPEFUL,
         late=True,
-    ),
-    Move(
-        "richer families in noise",
-        NOISY & GROWS & ~SLIGHTLY_NOISY & ~NAMED & (UNCONVINCING | ODD),
-        "each family that is looked through in noise",
-        noisy_families,
-        GROWN_IF_HOPEFUL,
-        enough=CONVINCING & ~ODD,
-    ),
-    # In slight noise, whole powers whose residuals are noise have already ended the search.
-    Move(
-        "free powers at the end",
-        NOISY & GROWS & HIDES_SERIES & SLIGHTLY_NOISY & CONVINCING & WHOLE,
-        "the best law, its powers real",
-        freed_powers,
-        FULLY,
-        last=True,
-    ),
-    Move(
-        "few products",
-        NOISY & GROWS & HIDES_SERIES,
-        "a few products shared by all equations",
-        few_products,
-        GROWN_IF_HOPEFUL,
-        last=True,
     ),
 )
 
@@ -700,11 +602,8 @@ def train_networks(
 
 def families_table() -> str:
     """Return the families of laws, from simple to rich, as a Markdown table."""
-    rows = [
-        (f.name, f.says, f.chain, "real" if f.real_exponents else "whole", "yes" if f.in_noise or f.along else "no")
-        for f in FAMILIES
-    ]
-    return _markdown(("family", "what its laws look like", "units", "exponents", "in noise"), rows)
+    rows = [(f.name, f.says, f.chain, "real" if f.real_exponents else "whole") for f in FAMILIES]
+    return _markdown(("family", "what its laws look like", "units", "exponents"), rows)
 
 
 def moves_table() -> str:

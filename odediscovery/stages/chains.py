@@ -79,12 +79,9 @@ def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: An
     """Grow laws of a family factor by factor, if it has inner layers; see `grow`.
 
     With `if_easy`, laws are not grown unless regression finds a quotient or a function in one of their equations.
-    Without it, nothing is grown on a smoothed path.
     """
     if family.inner is None:
         return grow(p, family=family, **more)
-    if p.noisiness > CLEAN_SHARE and not if_easy:
-        return ()
     # Where noise hides terms of a series, a sine is likelier than a chain of sign-changing states.
     grows = p.noisiness <= CLEAN_SHARE or bool(p.nonnegative[~p.constant].all())
     return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy=if_easy, grows=grows), **more)

@@ -439,26 +439,6 @@ def best_subsets(
     return [list(map(tuple, np.sort(alone[level[:listed]], axis=1).tolist())) for level in best]
 
 
-def best_sets(columns: Array, y: Array, counts: Array, size: int, listed: int) -> list[tuple[float, Indices, Array]]:
-    """Return the best sets of columns that several equations share: misfit, set, coefficients [equations, size].
-
-        minimise  sum_i n_i ln min_a |y_i - sum_{c in S} a_ic column_ic|^2    over all sets S of a size
-
-    Args:
-        columns: of norm 1, [equations, samples, C].
-        y: [equations, samples].
-        counts: n, [equations].
-    """
-    sets = np.array(list(itertools.combinations(range(columns.shape[2]), size)))
-    misfits, a = np.zeros(len(sets)), np.zeros((len(sets), len(columns), size))
-    for i, (own, target) in enumerate(zip(columns, y, strict=True)):
-        gram, b = own.T @ own + 1e-10 * np.eye(own.shape[1]), own.T @ target
-        a[:, i] = np.linalg.solve(gram[sets[:, :, None], sets[:, None, :]], b[sets][..., None])[..., 0]
-        left = target @ target - (a[:, i] * b[sets]).sum(axis=1)
-        misfits += counts[i] * np.log(np.maximum(left, ABOVE_ZERO))
-    return [(float(misfits[k]), sets[k], a[k]) for k in np.argsort(misfits, kind="stable")[:listed]]
-
-
 def _best_pairs(gram: Array, b: Array, total: float, most: int, dependent: float) -> tuple[Indices, Array]:
     """Return the pairs of columns [pairs, 2] with the smallest sums of squared residuals, and these sums [pairs]."""
     rows = max(AT_ONCE // max(len(b), 1), 1)

@@ -30,7 +30,7 @@ from odediscovery.laws.power_sum import Features, PowerSum, constant_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
-from odediscovery.stages.grow import best_sets, best_subsets
+from odediscovery.stages.grow import best_subsets
 
 # Most coefficients over all equations of a library.
 MOST_COEFFICIENTS = 200
@@ -92,50 +92,6 @@ def _with_functions(exponents: Array, functions: Sequence[Function]) -> Array:
     of, n = np.eye(len(functions)), exponents.shape[1]
     beside = np.hstack([np.eye(n)[[f.state for f in functions]], of])
     return np.vstack([np.pad(exponents, ((0, 0), (0, len(of)))), beside])
-
-
-def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]:
-    """Find laws whose equations share a few products, since a flux out of one state enters another.
-
-        minimise  sum_i ln min_a |x_i(t_{j+1}) - x_i(t_j) - sum_{m in S} a_m integral of product m dt|^2
-
-    over all sets S of one size; the best two of each size are kept unless others fit far better. In noise, many
-    products explain a single equation about as well, but few sets explain all of them. If the products of a known law
-    are the best set of their size, the law is confirmed, and nothing is proposed.
-    """
-    moving, found = ~p.constant, list[tuple[float, PowerSum]]()
-    if p.knowledge is not None or moving.sum() < 2 or not _has_paths(p):
-        return []
-    for degree in (2, 3):
-        if len(moving) * math.comb(len(moving) + degree, degree) > MOST_COEFFICIENTS:
-            break
-        exponents = products_up_to_degree(len(moving), degree)
-        columns, increments = _integral_form(p, exponents)
-        size = column_norms(columns)
-        # A product that is 0 throughout, such as those of an absent species, has no size.
-        kept = np.flatnonzero((size > 0.0) & np.isfinite(size))
-        share, own = np.full(moving.sum(), 1.0 / moving.sum()), np.stack([columns[:, kept] / size[kept]] * moving.sum())
-        for most in range(1, 6):
-            if most > len(kept) or math.comb(len(kept), most) > 20_000:
-                break
-            for misfit, few, a in best_sets(own, increments[:, moving].T, share, most, 2):
-                law = PowerSum(np.zeros((len(moving), most)), exponents[kept[few]])
-                law.coefficients[moving] = a / size[kept[few]]
-                found.append((misfit, law))
-    if known is not None and known.features is None:
-        used = _products_of(known)
-        as_many = [pair for pair in found if len(_products_of(pair[1])) == len(used)]
-        if as_many and _products_of(min(as_many, key=lambda pair: pair[0])[1]) == used:
-            return []
-    least = min((misfit for misfit, _ in found), default=0.0)
-    # Far better: by 1.5 in the logarithm of the squares, averaged over equations.
-    near = [law for misfit, law in found if misfit < least + 1.5]
-    return list({_structure(law): law for law in near}.values())
-
-
-def _products_of(law: PowerSum) -> set[tuple[float, ...]]:
-    """Return the exponents of the products used in any equation."""
-    return set(map(tuple, law.exponents[(law.coefficients != 0).any(axis=0)].tolist()))
 
 
 def _structure(law: PowerSum) -> bytes:
