@@ -62,7 +62,6 @@ from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are sought
-ONE_FAMILY = 2  # times in a row that terms of one vocabulary are sought, along better laws
 # Of the time left, for each growing of chains and regression along a law. In exact data, where hardly anything else
 # finds what chains do, for all.
 CHAINS_SHARE, CHAINS_SHARE_IF_EXACT = 0.5, 0.8
@@ -279,15 +278,16 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
 
     With constraints nothing is proposed, since the regression treats all terms as free.
     """
-    p = at.problem
-    # Real powers fit nearly what sums do, and would be in the way.
-    families = sorted(_from_simple_to_rich(at), key=lambda family: not family.along)
-    if p.knowledge is not None or not families or (~p.constant).sum() > MANY_STATES:
+    p, idle = at.problem, 0
+    if p.knowledge is not None or (~p.constant).sum() > MANY_STATES:
         return
-    words = itertools.cycle([(family, k) for family in families for k in range(len(family.vocabularies))])
-    many, idle, tried = sum(len(family.vocabularies) for family in families), 0, 0
-    family, vocabulary = next(words)
-    while idle < many:
+    # The first vocabulary of each family comes before the second of any. Real powers fit nearly what sums do, and would
+    # be in the way of these.
+    every = [(k, family) for family in _from_simple_to_rich(at) for k in range(len(family.vocabularies))]
+    every.sort(key=lambda one: (one[0], not one[1].along))
+    for vocabulary, family in itertools.cycle(every):
+        if idle == len(every):
+            return
         likely = rank(at.candidates, p.samples)[:FOLLOWERS]
         near = next((found for c in likely if (found := at.follow(c)) is not None), None)
         if near is None or at.monitor.stopping():
@@ -306,10 +306,7 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
             )
         # Regression along a law that is hardly better would propose the same terms.
         better = score(rank(at.candidates, p.samples)[0], p.samples) < least
-        tried = tried + 1 if better else 0
         idle = 0 if better else idle + 1
-        if not better or tried == ONE_FAMILY:
-            (family, vocabulary), tried = next(words), 0
 
 
 # Name of the textbook laws in --library, beside those of the families.
