@@ -391,7 +391,6 @@ UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at
 CONVINCING = _of_best(
     "the best law leaves noise only, follows the data closely, and is short or needs all its terms", is_convincing
 )
-UNCONVINCING = ~CONVINCING
 WHOLE = _of_best("it has whole powers", lambda at, best: bool(best.whole.all()))
 FAR = Condition(
     "every law leaves far more than noise", lambda at: all(c.mean_square > FAR_FROM_NOISE for c in at.candidates)
