@@ -234,7 +234,6 @@ class Move:
     # Yields batches of laws; each batch can depend on the candidates from the last.
     laws: Callable[[Search], Iterator[Proposal]]
     pruning: Pruning  # how the laws are pruned
-    enough: Condition = NEVER  # stops the proposals
     until: Condition = NEVER  # ends the search
     # Whether it is made even after the time is up: such moves are quick then, and the laws of the first moves alone
     # may diverge on whole trajectories.
@@ -252,8 +251,6 @@ def make(moves: Sequence[Move], at: Search) -> None:
                 pruned = move.pruning.candidates(at, proposal)
                 at.new = [dataclasses.replace(c, found_by=proposal.source(c.origin)) for c in pruned]
                 at.candidates += at.new
-                if move.enough.holds(at):
-                    break
             if move.until.holds(at):
                 return
 

@@ -19,7 +19,7 @@ from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family, Function
 from odediscovery.families.functions import LOG
-from odediscovery.judge.claim import TERMS, WHOLE_POWER, interval_squares, is_explained, is_short
+from odediscovery.judge.claim import TERMS, WHOLE_POWER, has_no_memory, interval_squares, is_explained, is_short
 from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Candidate, FittedForm, FoundBy
@@ -53,6 +53,7 @@ from odediscovery.search.moves import (
 )
 from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law, sigma_of
 from odediscovery.settings import Settings
+from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.along import BETTER, propose_terms
 from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
@@ -295,8 +296,9 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         q, law = near
         at.monitor.stage(f"terms along a law: {family.name}", 1)
         least = score(likely[0], p.samples) - BETTER
+        noise = has_no_memory([r[:, ~q.data.is_control] for r in residuals(law.law, q.data, law.initial)])
         with at.monitor.part(CHAINS_SHARE):
-            laws = propose_terms(q, law.law, law.initial, sigma_of(q), family, at.monitor, vocabulary)
+            laws = propose_terms(q, law.law, law.initial, sigma_of(q), family, at.monitor, vocabulary, cheaper=noise)
         # The likeliest first: those with whole powers, or with others, which are fitted.
         whole = [has_whole_powers(one) for one in laws]
         for same in dict.fromkeys(whole):
@@ -426,7 +428,7 @@ NEAR_NOISE = Pruning("but for those that leave far more than noise", Elimination
 NEAR_NOISE_SOON = dataclasses.replace(
     NEAR_NOISE,
     says="but for those that leave far more than noise after a few steps",
-    how=dataclasses.replace(NEAR_NOISE.how, first_steps=FIRST_STEPS),
+    how=dataclasses.replace(NEAR_NOISE.how, first_steps=FIRST_STEPS, hopeless=PROMISING),
 )
 FITTED_NEAR_NOISE = dataclasses.replace(
     NEAR_NOISE, says="from where they are, those that leave hardly more than noise", fitted=True
@@ -473,7 +475,7 @@ MOVES: tuple[Move, ...] = (
         named_laws,
         NEAR_NOISE,
         # Where powers were fitted, whole ones may fit as well with fewer constants; in much noise other laws fit, too.
-        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & SLIGHTLY_NOISY & LEAVES_NOISE & WHOLE) & ~ODD,
+        until=EXACT_AND_PLAIN | BEYOND_DOUBT & ~ODD,
         late=True,
     ),
     Move(
@@ -524,7 +526,6 @@ MOVES: tuple[Move, ...] = (
         "what regression along its trajectory says",
         terms_along_the_best,
         REFITTED,
-        enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
     ),
     Move(
         "richer families",

@@ -56,7 +56,7 @@ SETTLING, SETTLED = 6, 6
 # Where two products were left out, another is sought beside the first only of laws that may be near [of the criterion].
 NEAR = 60.0
 # Laws that are fitted further, and that are proposed, the likeliest.
-REFINED, PROPOSED = 8, 8
+REFINED, PROPOSED = 8, 4
 # Values of products along a law that are held at a time, and blocks whose products are; memory.
 MOST_VALUES, MOST_BLOCKS = 4_000_000, 1200
 # A law with a criterion less by this is better [of the criterion].
@@ -78,7 +78,15 @@ class Choice:
 
 
 def propose_terms(
-    p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family, monitor: Monitor, vocabulary: int = 0
+    p: Problem,
+    law: PowerSum,
+    initial: Array,
+    sigma: Array,
+    family: Family,
+    monitor: Monitor,
+    vocabulary: int = 0,
+    *,
+    cheaper: bool = False,
 ) -> list[PowerSum]:
     """Propose laws of a family that should do better than a law that follows the data, the likeliest first.
 
@@ -90,6 +98,8 @@ def propose_terms(
         family: of the terms, beside those that the law has.
         monitor: ends the work early.
         vocabulary: which of the family's.
+        cheaper: whether each equation is sought anew only among sets of products that cost less than its own. Where the
+            law leaves nothing but noise, others gain nothing.
     """
     along = None if law.stoichiometry is not None else LinearisedTrajectory.of(p, law, initial, sigma)
     if along is None or not law.n_monomials or p.constant.all():
@@ -99,12 +109,16 @@ def propose_terms(
     at = Regression.of(place, along, law, terms)
     # Real powers of a law, which fit anything, are no terms of a family without them.
     own = [t for t in at.law if family.real_exponents or (t.row[: law.n_states] % 1.0 == 0.0).all()]
-    laws = [at.best(at.law), *anew(at, Pool.of(at, [*own, *terms]), monitor)]
+    laws = [at.best(at.law), *anew(at, Pool.of(at, [*own, *terms]), monitor, cheaper=cheaper)]
     laws = distinct([*(at.refined(c, 5) for c in distinct(laws)[:REFINED]), *laws])
     near = [*(t for c in laws[: 2 * LISTED] for t in c.products), *(t for t in terms if not at.has_constants(t))]
     if family.inner is not None and laws[0].products:
         near += changes_of(laws[0].products, place.seen)
-    return [at.as_law(c) for c in mended(at, Pool.of(at, near), laws, monitor)[:PROPOSED]]
+    laws = mended(at, Pool.of(at, near), laws, monitor)
+    if cheaper:  # those that are less than a coefficient worse
+        least = at.best(at.law).criterion + at.worth
+        laws = [c for c in laws if c.criterion < least]
+    return [at.as_law(c) for c in laws[:PROPOSED]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,11 +371,11 @@ class Pool:
         value = at.misfit(float(y @ y) - gain) + self.prices
         return [self.terms[j] for j in of_each_kind(value, self.kinds, most)]
 
-    def sets(self, i: int, others: Choice, *, alone: bool) -> list[tuple[float, list[Product]]]:
+    def sets(self, i: int, others: Choice, *, alone: bool, cheaper: bool = False) -> list[tuple[float, list[Product]]]:
         """The likeliest sets of products in one equation, beside what others have, and their criteria.
 
         The constants of the best of each size settle. What others have costs nothing more, unless the equation is
-        found `alone`.
+        found `alone`. With `cheaper`, sets cost less than what the equation has in `others`, which is always listed.
         """
         at, apart = self.at, np.arange(len(self.at.equations)) != i
         columns = [at.columns(others.products)[:, e, others.coefficients[e] != 0] for e in np.flatnonzero(apart)]
@@ -369,11 +383,13 @@ class Pool:
         have = {t.key for t in others.without(i) if not alone}
         charge = at.worth + np.where([t.key in have for t in self.terms], 0.0, self.prices)
         x, y = without(fixed, self.blocks[:, i]), without(fixed, at.y)
+        held = [t for t, a in zip(others.products, others.coefficients[i], strict=True) if a]
+        most = sum(at.worth + at.price(t) * (t.key not in have) for t in held) if cheaper else np.inf
         # Products without constants need no step, with which others explain more than they do in the end.
         plain = np.flatnonzero([not at.has_constants(t) for t in self.terms])
-        exact = block_sets(x[:, plain, :1], y, charge[plain], self.kinds[plain], at.misfit)
-        found = [[self.terms[plain[k]] for k in own] for own in exact[: 4 * LISTED]]
-        ranked = block_sets(x, y, charge, self.kinds, at.misfit)
+        exact = block_sets(x[:, plain, :1], y, charge[plain], self.kinds[plain], at.misfit, most)
+        found = [held] * cheaper + [[self.terms[plain[k]] for k in own] for own in exact[: 4 * LISTED]]
+        ranked = block_sets(x, y, charge, self.kinds, at.misfit, most)
         of_each_size = ([own for own in ranked if len(own) == size] for size in range(1, MOST_OF_EQUATION + 1))
         found += [[self.terms[k] for k in own] for sets in of_each_size for own in sets[: 2 * LISTED]]
         return self._settled(found, i, fixed, y, have)[:LISTED]
@@ -421,20 +437,20 @@ class Pool:
         return [t if t.key in have else at.moved(t, part / (c or 1.0)) for t, part, c in of_each]
 
 
-def anew(at: Regression, pool: Pool, monitor: Monitor) -> list[Choice]:
-    """Find each equation anew, alone and then beside the others, as many as the time allows."""
+def anew(at: Regression, pool: Pool, monitor: Monitor, *, cheaper: bool) -> list[Choice]:
+    """Find each equation anew, alone and then beside the others, as many as the time allows; see `Pool.sets`."""
     start, equations = Choice(at.law, at.coefficients, np.inf), range(len(at.equations))
     alone = list[list[tuple[float, list[Product]]]]()
     for i in equations:
         if monitor.stopping() is not None:
             return []
-        alone.append(pool.sets(i, start, alone=True))
+        alone.append(pool.sets(i, start, alone=True, cheaper=cheaper))
     found = [at.refined(at.best(own), 2) for own in together(at, alone)]
     best = min([start, *found], key=lambda c: c.criterion)
     for i in equations:
         if monitor.stopping() is not None:
             break
-        new = [unique([*best.without(i), *own]) for _, own in pool.sets(i, best, alone=False)]
+        new = [unique([*best.without(i), *own]) for _, own in pool.sets(i, best, alone=False, cheaper=cheaper)]
         found += [at.refined(at.best(own), 2) for own in new]
         best = min([best, *found], key=lambda c: c.criterion)
     return found
@@ -479,7 +495,7 @@ def mended(at: Regression, pool: Pool, laws: list[Choice], monitor: Monitor) -> 
 
 
 def block_sets(
-    x: Array, y: Array, charge: Array, kinds: Indices, misfit: Callable[[Array], Array]
+    x: Array, y: Array, charge: Array, kinds: Indices, misfit: Callable[[Array], Array], most: float = np.inf
 ) -> list[tuple[int, ...]]:
     """The best sets of a few blocks of columns, of any size up to `MOST_OF_EQUATION`, the best first.
 
@@ -493,19 +509,24 @@ def block_sets(
         charge: what each block costs.
         kinds: of blocks; only the best of the sets with the same kinds is kept.
         misfit: of squares.
+        most: sets cost less than this.
     """
     rows, c, width = x.shape
     if c > MOST_BLOCKS:
         kept = np.sort(np.argsort(-np.square(x[:, :, 0].T @ y))[:MOST_BLOCKS])
-        return [tuple(kept[list(own)].tolist()) for own in block_sets(x[:, kept], y, charge[kept], kinds[kept], misfit)]
+        some = block_sets(x[:, kept], y, charge[kept], kinds[kept], misfit, most)
+        return [tuple(kept[list(own)].tolist()) for own in some]
     flat = x.transpose(2, 1, 0).reshape(width * c, rows)
     gram, b, total = flat @ flat.T, flat @ y, float(y @ y)
     own, places = gram.reshape(width, c, width, c)[:, np.arange(c), :, np.arange(c)], c * np.arange(width)
     found, beam = list[tuple[float, tuple[int, ...]]](), list[tuple[int, ...]]([()])
     for size in range(min(MOST_OF_EQUATION, c)):
+        growing = [chosen for chosen in beam if charge[list(chosen)].sum() + charge.min() < most]
+        if not growing:
+            break
         tried: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {}
         for part in np.array_split(
-            np.array(beam, dtype=int).reshape(len(beam), size), len(beam) * c * width // 60_000 + 1
+            np.array(growing, dtype=int).reshape(len(growing), size), len(growing) * c * width // 60_000 + 1
         ):
             check_time()
             at = (part[..., None] + places).reshape(len(part), size * width)
@@ -515,10 +536,13 @@ def block_sets(
             r = (b - (carried[:, None] @ cross)[:, 0]).reshape(len(part), width, c)
             gain = _gains(own, cross.reshape(len(part), size * width, width, c), r)
             left = total - (carried**2).sum(axis=1)[:, None] - gain
-            value = misfit(np.maximum(left, 0.0)) + charge + charge[part].sum(axis=1)[:, None]
+            cost = charge + charge[part].sum(axis=1)[:, None]
+            value = np.where(cost < most, misfit(np.maximum(left, 0.0)) + cost, np.inf)
             value[np.arange(len(part))[:, None], part] = np.inf
             for of_set, chosen in zip(value, part.tolist(), strict=True):
-                for j in of_each_kind(of_set, kinds, CHILDREN) if size else range(c):
+                for j in (
+                    of_each_kind(of_set, kinds, CHILDREN) if size else np.flatnonzero(np.isfinite(of_set)).tolist()
+                ):
                     whole = (*chosen, j)
                     key = tuple(sorted(kinds[list(whole)].tolist())) if size else whole
                     tried[key] = min(tried.get(key, (np.inf, ())), (float(of_set[j]), whole))

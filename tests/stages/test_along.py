@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 from odediscovery import Equations, Monitor, TimeSeries
 from odediscovery.data.series import append_controls, with_controls
 from odediscovery.families import FAMILIES, POWERS, SUMS, Shape
-from odediscovery.laws.power_sum import PowerSum, Sums, but_whole_powers
+from odediscovery.laws.power_sum import PowerSum, Sums, but_whole_powers, count
 from odediscovery.problem.problem import prepare
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.solve.linearised import LinearisedTrajectory
@@ -79,6 +79,16 @@ def test_a_flux_has_one_shape_in_both_of_its_equations(prey):
     best = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor())[0]
     over = best.exponents[:, best.features.simple :].any(axis=1)
     assert over.sum() == 1 and (best.coefficients[:, over] != 0).all()
+
+
+def test_what_costs_less_is_found_and_what_costs_more_is_not_proposed(prey):
+    _, _, p, polynomial, *_ = prey
+    (best, *_) = propose_terms(p, polynomial.law, polynomial.initial, sigma_of(p), SUMS, Monitor(), cheaper=True)
+    assert best.exponents[:, best.features.simple :].any(axis=1).sum() == 1
+    fitted = refined(p, best, but_whole_powers(best), p.initial, sigma_of(p))
+    again = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor(), cheaper=True)
+    own, others = count(but_whole_powers(best)), [count(but_whole_powers(law)) for law in again]
+    assert others[0] == own and max(others) <= own + 1
 
 
 def test_constants_from_a_coarse_grid_settle_in_little_noise(monkeypatch):
@@ -191,9 +201,16 @@ def test_sets_of_blocks_are_those_of_all_subsets():
         left = y - columns @ np.linalg.lstsq(columns, y, rcond=None)[0]
         return 40.0 * np.log(left @ left) + charge[list(subset)].sum()
 
-    found = block_sets(x, y, charge, np.arange(9), lambda left: 40.0 * np.log(left))
-    best = min((s for k in range(1, 5) for s in itertools.combinations(range(9), k)), key=value)
-    assert tuple(sorted(found[0])) == best
+    def misfit(left):
+        return 40.0 * np.log(left)
+
+    found = block_sets(x, y, charge, np.arange(9), misfit)
+    every = [s for k in range(1, 5) for s in itertools.combinations(range(9), k)]
+    assert tuple(sorted(found[0])) == min(every, key=value)
+    cheap = [own for own in every if charge[list(own)].sum() < 3.2]
+    found = {tuple(sorted(own)) for own in block_sets(x, y, charge, np.arange(9), misfit, 3.2)}
+    assert min(cheap, key=value) in found and found <= {*cheap}
+    assert not block_sets(x, y, charge, np.arange(9), misfit, 1.0)
 
 
 def test_of_sets_of_one_kind_the_best_is_kept():
