@@ -31,10 +31,9 @@ def discovery(
         hidden: rows of the network (at least the monomials; the rest is pruned).
     """
     generator = np.random.default_rng(0)
-    error = PowerSum(np.where(law.coefficients != 0, 1e-4, 0.0), np.where(law.exponents != 0, 2e-4, 0.0))
-    snapped = (np.zeros(law.coefficients.shape, bool), law.exponents == 1.0)
-    error = PowerSum(error.coefficients, np.where(snapped[1], 0.0, error.exponents))
-    equations = Equations.from_power_sum(states, law, time_name=time_name, standard_errors=error, snapped=snapped)
+    fitted = (law.exponents != 0) & (law.exponents != 1.0)
+    error = PowerSum(np.where(law.coefficients != 0, 1e-4, 0.0), np.where(fitted, 2e-4, 0.0))
+    equations = Equations.from_power_sum(states, law, time_name=time_name, standard_errors=error)
     times = np.linspace(0.0, until, samples)
     starts = np.array([np.array(initial) / 2.0**k for k in range(runs)])
     clean = [equations.simulate(start, times) for start in starts]

@@ -78,7 +78,7 @@ class Draft:
         texts = self._texts(coefficients)
         law = Equations.parse(list(texts), texts, controls=[*coefficients, *self.inner])
         # Use expressions: a sum of powers of this many variables would be far slower.
-        return compiled(replace(law, power_sum=None))
+        return compiled(replace(law, law=None))
 
     def simulate(self, starts: Array, constants: Array, most: float | Array = LARGEST) -> Array:
         """Solve [samples, members, states]; not finite after a solution exceeds the bounds, of all states or each."""

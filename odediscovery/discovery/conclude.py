@@ -81,12 +81,7 @@ def equations_of(p: Problem, row: Judged, series: TimeSeries) -> Equations:
     held = zip(law.constants, errors.constants, strict=True)
     law = law.with_constants(*(np.where(error == 0.0, without_rounding(values), values) for values, error in held))
     return Equations.from_power_sum(
-        series.states,
-        law,
-        time_name=series.time_name,
-        standard_errors=errors,
-        controls=series.controls,
-        snapped=((law.coefficients != 0) & (errors.coefficients == 0), (law.exponents != 0) & (errors.exponents == 0)),
+        series.states, law, time_name=series.time_name, standard_errors=errors, controls=series.controls
     )
 
 

@@ -251,7 +251,7 @@ def _concluded(task: _Task, found: PolishedForm, settings: Settings, monitor: Mo
     mse, spread = float(np.nanmean(squares)), float(np.nansum((samples - np.nanmean(samples, axis=0)) ** 2))
     r2 = 1.0 - float(np.nansum(squares)) / spread if spread > 0 else 1.0
     each = shares_explained(series, np.nansum(squares, axis=0))
-    row = FrontRow(_plain(equations), equations.complexity, mse, r2, 0.0, True, starts, state_r2=each)
+    row = FrontRow(equations, equations.complexity, mse, r2, 0.0, True, starts, state_r2=each)
     result = build_result(
         series,
         settings,
@@ -270,11 +270,6 @@ def _concluded(task: _Task, found: PolishedForm, settings: Settings, monitor: Mo
         initial_value_errors=errors[k:].reshape(starts.shape),
     )
     return dataclasses.replace(result, front=(dataclasses.replace(row, criterion=criterion(result)[0]),))
-
-
-def _plain(equations: Equations) -> Equations:
-    """The equations without error bars, which belong to the named constants."""
-    return dataclasses.replace(equations, standard_errors=None, snapped=None)
 
 
 def _unknown(form: Form, values: Array, errors: Array) -> Sequence[str]:

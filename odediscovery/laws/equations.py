@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from odediscovery.data.signals import Signal, solve_piecewise
 from odediscovery.errors import InputError, InputTypeError, unknown_name
@@ -214,14 +214,11 @@ class Equations:
         states: names as the user wrote them.
         right_hand_sides: f_i over `symbols`, one per state.
         time_name: name of the time.
-        power_sum: the same law as numbers, or None where some f_i is not a sum of monomials.
-        standard_errors: of the constants of `law`, in the same places; 0 for those held fixed
-            (snapped), nan where unknown.
-        snapped: (coefficients, exponents) of `power_sum`, True for constants set to a round
-            number instead of a fitted one.
+        law: the same law as numbers, perhaps with functions of states or inner sums; None where only the
+            expressions are known.
+        standard_errors: of the constants of `law`, in the same places; 0 for those set to a round number instead of
+            a fitted one, nan where unknown.
         units: unit of a state or of the time, by name, where known.
-        extended: the law as numbers where it has functions of states or inner sums, so that
-            `power_sum` is None; None where only the expressions are known.
         spare: number of digits printed beyond the two of a standard error (see `judge.identifiability`).
         controls: names of the controls u, the last variables of `symbols` and of the laws, whose
             rates are 0 there. A control with the name of the time is time itself.
@@ -237,11 +234,9 @@ class Equations:
     states: tuple[str, ...]
     right_hand_sides: tuple[sympy.Expr, ...]
     time_name: str = "t"
-    power_sum: PowerSum | None = None
+    law: PowerSum | None = None
     standard_errors: PowerSum | None = None
-    snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None
     units: Mapping[str, str] = field(default_factory=dict)
-    extended: PowerSum | None = None
     controls: tuple[str, ...] = ()
     spare: int = 0
     variables: tuple[str, ...] = field(init=False)
@@ -250,9 +245,9 @@ class Equations:
         object.__setattr__(self, "variables", (*self.states, *self.controls))
 
     @property
-    def law(self) -> PowerSum | None:
-        """The law as numbers, a sum of monomials or an extended one; None if there is neither."""
-        return self.extended if self.power_sum is None else self.power_sum
+    def power_sum(self) -> PowerSum | None:
+        """The law if it is a sum of monomials of the states, else None."""
+        return self.law if self.law is not None and self.law.features is None else None
 
     @property
     def symbols(self) -> tuple[sympy.Symbol, ...]:
@@ -267,7 +262,6 @@ class Equations:
         *,
         time_name: str = "t",
         standard_errors: PowerSum | None = None,
-        snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
         units: Mapping[str, str] | None = None,
         controls: Sequence[str] = (),
     ) -> Equations:
@@ -277,9 +271,7 @@ class Equations:
             states: names as the user wrote them.
             power_sum: the law, in the user's units; controls are its last variables.
             time_name: name of the time.
-            standard_errors: of the law's constants, in the same places.
-            snapped: masks [states, monomials] and [monomials, variables] for sums of monomials; in
-                other laws, constants with error 0 count as snapped.
+            standard_errors: of the law's constants, in the same places; 0 for those held fixed.
             units: unit of a state or of the time, by name.
             controls: names of the controls.
 
@@ -290,26 +282,16 @@ class Equations:
         if len(names) != power_sum.n_states:
             raise ValueError(f"{len(names)} names for a law of {power_sum.n_states} states")
         own = [values.shape for values in power_sum.constants]
-        given = [] if standard_errors is None else [v.shape for v in standard_errors.constants]
-        held = [] if snapped is None else [values.shape for values in snapped]
-        if given != own[: len(given)] or held != own[: len(held)]:
-            raise ValueError("standard errors and snapped constants should have the shapes of the law")
-        is_sum, factors = power_sum.features is None, _features(power_sum, _symbols(names))
+        if standard_errors is not None and [v.shape for v in standard_errors.constants] != own:
+            raise ValueError("standard errors should have the shapes of the law")
+        factors = _features(power_sum, _symbols(names))
         monomials = [_product(factors, w, power_sum.mirrored) for w in as_written(power_sum)[0]]
         sides = tuple(
             sympy.Add(*(number(float(row[j])) * monomials[j] for j in np.flatnonzero(row)))
             for row in power_sum.coefficients[: len(states)]
         )
         return cls(
-            tuple(states),
-            sides,
-            time_name,
-            power_sum=power_sum if is_sum else None,
-            standard_errors=standard_errors,
-            snapped=snapped if is_sum else None,
-            units=dict(units or {}),
-            extended=None if is_sum else power_sum,
-            controls=tuple(controls),
+            tuple(states), sides, time_name, power_sum, standard_errors, dict(units or {}), controls=tuple(controls)
         )
 
     @classmethod
@@ -544,10 +526,7 @@ class Equations:
 
         (a, _, b, _), (w, v, first) = law.constants, as_written(law)
         known = self.standard_errors
-        errors = [np.full_like(c, np.nan) for c in law.constants] if known is None else [*known.constants]
-        for k, held in enumerate(self.snapped or ()):
-            errors[k] = np.where(held, 0.0, errors[k])
-        da, dw, db, dv = errors
+        da, dw, db, dv = (np.full_like(c, np.nan) for c in law.constants) if known is None else known.constants
         inner = [product(simple, *of) for of in zip(v, dv, strict=True)]
         ones = [notation.times.join(f for _, f in product(simple, one, np.zeros_like(one))) or "1" for one in first]
         names = simple + [

@@ -63,7 +63,7 @@ def terms(equations: Equations, stability: Array | None = None) -> list[dict[str
             "state": equations.states[i],
             "coefficient": float(law.coefficients[i, j]),
             "standard_error": plain(errors.coefficients[i, j]) if errors else None,
-            "snapped": bool(equations.snapped[0][i, j]) if equations.snapped else False,
+            "snapped": errors is not None and bool(errors.coefficients[i, j] == 0.0),
             "monomial": j,
             "powers": {state: float(w) for state, w in powers if w != 0},
         }
@@ -84,7 +84,7 @@ def exponents(equations: Equations) -> list[dict[str, Any]]:
             "state": equations.variables[k],
             "value": float(law.exponents[j, k]),
             "standard_error": plain(errors.exponents[j, k]) if errors else None,
-            "snapped": bool(equations.snapped[1][j, k]) if equations.snapped else False,
+            "snapped": errors is not None and bool(errors.exponents[j, k] == 0.0),
         }
         for j, k in zip(*np.nonzero(law.exponents), strict=True)
     ]
@@ -154,15 +154,14 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
         rate = rates[at[1]] if kind in (1, 3) else 1.0
         error = float(errors.constants[kind][at]) * abs(rate) if errors else float("nan")
         value = float(law.constants[kind][at]) * rate
-        held = error == 0.0 if equations.snapped is None else bool(equations.snapped[kind][at])
         return {
             "kind": _KINDS[kind],
             **({"sum": at[0]} if kind == 2 else {}),
             **place,
             "value": value,
             "standard_error": plain(error),
-            "interval": None if held else interval(value, error, freedom),
-            "snapped": held,
+            "interval": interval(value, error, freedom),
+            "snapped": error == 0.0,
         }
 
     return {state: [entry(*one) for one in places(law, i)] for i, state in enumerate(equations.states)}
@@ -214,7 +213,7 @@ def _feature_names(states: Sequence[str], features: Features | None) -> tuple[li
 
 def extended(equations: Equations) -> dict[str, Any] | None:
     """A law with functions or inner sums as numbers; None for other equations."""
-    law, errors = equations.extended, equations.standard_errors
+    law, errors = equations.law, equations.standard_errors
     if law is None or law.features is None:
         return None
     names = equations.variables
@@ -284,14 +283,12 @@ def with_errors(
     row_of = {monomial: order.index(j) for monomial, j in found}
     law = PowerSum(parsed.coefficients[:, order], parsed.exponents[order], mirrored=parsed.mirrored)
     errors = PowerSum(np.where(law.coefficients != 0, np.nan, 0.0), np.where(law.exponents != 0, np.nan, 0.0))
-    snapped = (np.zeros(law.coefficients.shape, bool), np.zeros(law.exponents.shape, bool))
     for entry in (*terms, *exponents):
         if int(entry["monomial"]) in row_of:
             row, state = row_of[int(entry["monomial"])], place[entry["state"]]
             kind, at = (0, (state, row)) if "coefficient" in entry else (1, (row, state))
             errors.constants[kind][at] = number(entry["standard_error"])
-            snapped[kind][at] = bool(entry["snapped"])
-    return _of_same_names(equations, law, standard_errors=errors, snapped=snapped)
+    return _of_same_names(equations, law, standard_errors=errors)
 
 
 def _of_same_names(equations: Equations, law: PowerSum, **known: Any) -> Equations:

@@ -155,7 +155,6 @@ def _equations(fit: MixedFit, series: TimeSeries) -> Equations:
         law,
         time_name=series.time_name,
         standard_errors=PowerSum(a, w),
-        snapped=((law.coefficients != 0) & (a == 0), (law.exponents != 0) & (w == 0)),
         units=series.units,
         controls=series.controls,
     )

@@ -126,8 +126,6 @@ def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, A
         w, v = (np.where(np.round(x, ROUND) == x, 0.0, np.nan) for x in (w, v))
     else:
         a, w, b, v = known.constants
-    if equations.snapped is not None:
-        a, w = np.where(equations.snapped[0], 0.0, a), np.where(equations.snapped[1], 0.0, w)
     return a, w, b, v
 
 
@@ -207,7 +205,7 @@ def equation_rows(equations: Equations, *, errors: bool = True) -> list[tuple[Ma
     dotted = any(len(_plain(name)) > 1 for name in equations.variables)
     time = name_mathml(equations.time_name)
     rows = []
-    told = equations if errors else replace(equations, standard_errors=None, snapped=None)
+    told = equations if errors else replace(equations, standard_errors=None)
     for state, side in zip(equations.states, sides(told), strict=True):
         left = "<math><mfrac><mrow><mi>d</mi>{}</mrow><mrow><mi>d</mi>{}</mrow></mfrac><mo>=</mo></math>"
         rows.append((Markup(left).format(name_mathml(state), time), _side(side, dotted)))

@@ -142,4 +142,8 @@ def _free_constants(found: Discovery) -> int:
             if not exponent or abs(value - round(value)) > 1e-9:
                 place = tuple(str(row.get(key)) for key in ("kind", "monomial", "sum", "of"))
                 free.add((state if row["kind"] == "coefficient" else "", *place))
-    return len(free) if free or found.equations.snapped is not None else found.equations.complexity
+    return (
+        len(free)
+        if free or (found.equations.power_sum and found.equations.standard_errors)
+        else found.equations.complexity
+    )

@@ -962,7 +962,7 @@ def _near(path: Path, equations: Equations, laws: Sequence[TextbookLaw]) -> Iter
 
 def row_of(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
     """A textbook law as a row of the front."""
-    equations = dataclasses.replace(fitted.equations, standard_errors=None, snapped=None)
+    equations = fitted.equations
     values, squares = pooled(series), fitted.squares
     spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
     r2 = 1.0 - float(squares.sum()) / spread if spread > 0 else 1.0

@@ -288,7 +288,7 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
         same += int(np.array_equal(here, terms) and not extra.any())
     named = found.equations
     if rich.features is None:
-        named = dataclasses.replace(named, power_sum=rich, extended=None)
+        named = dataclasses.replace(named, law=rich)
     names = monomial_names(named)
     often = np.argwhere(came >= 0.05 * len(kept))
     others = [(states[i], names[j], float(came[i, j] / len(kept))) for i, j in often]

@@ -184,9 +184,8 @@ def test_pretty_without_errors():
 
 def test_pretty_with_errors_and_snapped_constants():
     found = PowerSum(np.array([[9.81, -0.90123], [0.0, 0.0]]), np.array([[0.0, 0.0], [1.6, -1.0]]))
-    errors = PowerSum(np.array([[0.0, 0.0021], [0.0, 0.0]]), np.array([[0.0, 0.0], [0.0123, 0.01]]))
-    snapped = (np.zeros((2, 2), bool), np.array([[False, False], [False, True]]))
-    equations = Equations.from_power_sum(["x y", "sin"], found, standard_errors=errors, snapped=snapped)
+    errors = PowerSum(np.array([[0.0, 0.0021], [0.0, 0.0]]), np.array([[0.0, 0.0], [0.0123, 0.0]]))
+    equations = Equations.from_power_sum(["x y", "sin"], found, standard_errors=errors)
     assert equations.pretty() == "x y' = 9.81 - 0.9012(21)*x y^1.600(12)*sin^-1\nsin' = 0"
 
 

@@ -79,7 +79,7 @@ def test_sums_and_functions_of_a_mirrored_state_keep_their_values():
     )
     np.testing.assert_allclose(printed.rhs(x * s), user.rhs(x * s), rtol=1e-12)
     assert printed.pretty().count("(-v)^") == 2
-    again = with_law(Equations.parse(["v"], printed.texts()), extended(printed)).extended
+    again = with_law(Equations.parse(["v"], printed.texts()), extended(printed)).law
     assert again is not None and again.mirrored == (0,)
 
 
