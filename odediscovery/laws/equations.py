@@ -634,17 +634,15 @@ class Form:
     controls: tuple[str, ...]  # names of the controls
     # Right-hand side of every state, in the notation of `expressions.parse`, with identifiers of states, controls
     # and constants.
-    texts: Mapping[str, str]
+    texts: tuple[str, ...]
     names: tuple[str, ...]  # of the constants
-    starts: tuple[float | None, ...]  # initial guesses of the constants, None where not given
+    # Initial guesses of the constants, None where not given; forms that differ in them are equal.
+    starts: tuple[float | None, ...] = field(compare=False)
     time_name: str = "t"  # name of the time
 
     def with_constants(self, values: Sequence[float]) -> Equations:
         """The equations with numbers in place of the constants."""
-        numbers = dict(zip(self.names, map(float, values), strict=True))
-        return Equations.parse(
-            self.states, self.texts, constants=numbers, time_name=self.time_name, controls=self.controls
-        )
+        return self._read(self.controls, dict(zip(self.names, map(float, values), strict=True)))
 
     def holding(self, values: Mapping[str, float]) -> Form:
         """The form with some constants replaced by numbers."""
@@ -654,24 +652,21 @@ class Form:
 
         left = [(name, start) for name, start in zip(self.names, self.starts, strict=True) if name not in values]
         names, starts = tuple(name for name, _ in left), tuple(start for _, start in left)
-        texts = {state: numbered(text) for state, text in self.texts.items()}
-        return replace(self, texts=texts, names=names, starts=starts)
+        return replace(self, texts=tuple(map(numbered, self.texts)), names=names, starts=starts)
 
     def open(self) -> Equations:
         """The equations with the constants as additional controls, after the others."""
-        return Equations.parse(
-            self.states, self.texts, time_name=self.time_name, controls=(*self.controls, *self.names)
-        )
+        return self._read((*self.controls, *self.names), {})
 
-    def states_in(self, state: str) -> set[str]:
-        """Identifiers of the states in the equation of one state."""
-        return set(identifiers(self.states).values()) & set(_NAME.findall(self.texts[state]))
+    def _read(self, controls: tuple[str, ...], constants: Mapping[str, float]) -> Equations:
+        texts = dict(zip(self.states, self.texts, strict=True))
+        return Equations.parse(self.states, texts, constants=constants, time_name=self.time_name, controls=controls)
 
     def lines(self) -> list[str]:
         """The equations as written, with ^ for powers."""
         back = {safe: name for name, safe in identifiers((*self.states, *self.controls)).items()}
-        shown = {s: _NAME.sub(lambda m: back.get(m[0], m[0]), self.texts[s]) for s in self.states}
-        return [f"{state}' = {text.replace('**', '^')}" for state, text in shown.items()]
+        shown = [_NAME.sub(lambda m: back.get(m[0], m[0]), text).replace("**", "^") for text in self.texts]
+        return [f"{state}' = {text}" for state, text in zip(self.states, shown, strict=True)]
 
 
 def read_form(
@@ -685,10 +680,10 @@ def read_form(
     """The form that a user wrote or this program printed, without remarks; `start` has initial guesses by constant."""
     sides = _sides(written, states)
     safe = identifiers((*states, *controls))
-    plain = {state: _with_identifiers(side, safe).replace("^", "**") for state, side in sides.items()}
+    plain = [_with_identifiers(side, safe).replace("^", "**") for side in sides]
     names = _names(plain, set(safe.values()), time_name)
     found: dict[str, float | None] = dict.fromkeys(names)
-    texts = {state: _lifted(text, found, named=bool(names)) for state, text in plain.items()}
+    texts = tuple(_lifted(text, found, named=bool(names)) for text in plain)
     if not found:
         raise InputError("the law has no constants to fit: name them, as in x' = -k*x, or write numbers such as 1.0")
     if len(found) > 60:
@@ -707,8 +702,8 @@ def read_form(
     return form
 
 
-def _sides(written: Written, states: Sequence[str]) -> dict[str, str]:
-    """The right-hand sides by state, in the order of the states."""
+def _sides(written: Written, states: Sequence[str]) -> list[str]:
+    """The right-hand sides, in the order of the states."""
     if isinstance(written, Mapping):
         sides = {str(state): str(side) for state, side in written.items()}
         for state in sides:
@@ -738,7 +733,7 @@ def _sides(written: Written, states: Sequence[str]) -> dict[str, str]:
             raise InputError(
                 f"the equation of {state!r} is missing: write {state}' = ..., or 0 if it never changes{between}"
             )
-    return {state: sides[state] for state in states}
+    return [sides[state] for state in states]
 
 
 def _with_identifiers(side: str, safe: Mapping[str, str]) -> str:
@@ -748,10 +743,10 @@ def _with_identifiers(side: str, safe: Mapping[str, str]) -> str:
     return side
 
 
-def _names(texts: Mapping[str, str], taken: set[str], time_name: str) -> list[str]:
+def _names(texts: Sequence[str], taken: set[str], time_name: str) -> list[str]:
     """Names other than states and functions, in order of appearance."""
     found: dict[str, None] = {}
-    for side in texts.values():
+    for side in texts:
         for match in _NAME.finditer(_NUMBER.sub(lambda m: " " * len(m[0]), side)):
             called = side[match.end() :].lstrip().startswith("(")
             if match[0] in taken or called:

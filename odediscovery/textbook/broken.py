@@ -145,7 +145,7 @@ def _with_steps(form: Form, name: str, controls: Sequence[str]) -> Form:
         for value, before, after in zip([name, *later], steps, steps[1:], strict=False)
     ]
     written = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w])")
-    texts = {state: written.sub(f"({' + '.join(parts)})", text) for state, text in form.texts.items()}
+    texts = tuple(written.sub(f"({' + '.join(parts)})", text) for text in form.texts)
     names = (*form.names, *later)
     return dataclasses.replace(form, controls=tuple(controls), texts=texts, names=names, starts=(None,) * len(names))
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -355,7 +356,7 @@ def _blocks(
 ) -> tuple[Array, Array] | None:
     """Integrals of the factor of each constant [sets, rows, constants], and their target [sets, rows]."""
     n = len(form.states)
-    function = _parts(form.states, form.controls, tuple(form.texts.items()), form.names, tuple(linear), tuple(sought))
+    function = _parts(form, tuple(linear), tuple(sought))
     if function is None:
         return None
     features, targets = [], []
@@ -397,19 +398,12 @@ def _integrated(rate: Array | float, times: Array, ends: Array) -> Array:
 
 
 @lru_cache(maxsize=500)
-def _parts(
-    states: tuple[str, ...],
-    controls: tuple[str, ...],
-    texts: tuple[tuple[str, str], ...],
-    names: tuple[str, ...],
-    linear: tuple[str, ...],
-    sought: tuple[str, ...],
-) -> Callable[..., Sequence[Array]] | None:
+def _parts(form: Form, linear: tuple[str, ...], sought: tuple[str, ...]) -> Callable[..., Sequence[Array]] | None:
     """The factor of each linear constant and the rest, as one function of variables and sought constants.
 
     None if the law is not linear in them. Cached, because the same laws are fitted repeatedly.
     """
-    opened = Form(states, controls, dict(texts), names, (None,) * len(names)).open()
+    opened = form.open()
     symbols = {s.name: s for s in opened.symbols}
     sides = list(opened.right_hand_sides)
     parts = [[sympy.diff(side, symbols[name]) for side in sides] for name in linear]
@@ -418,7 +412,7 @@ def _parts(
     if any(part.has(symbols[name]) for row in parts for part in row for name in linear):
         return None
     kept = tuple(e for row in (*parts, known) for e in row)
-    variables = opened.symbols[: len(states) + len(controls)]
+    variables = opened.symbols[: len(form.states) + len(form.controls)]
     return form_of_expressions(kept, [*variables, *(symbols[name] for name in sought)]).values
 
 
@@ -635,23 +629,12 @@ class Fitter:
         return FittedForm(says, form, found, self.scale)
 
 
+@lru_cache(maxsize=500)  # the same laws are fitted repeatedly
 def rates_of(form: Form) -> CompiledForm:
     """The right-hand sides of a form, compiled; its constants are the parameters, then the units of a problem."""
-    return _rates_of(form.states, form.controls, tuple(form.texts.items()), form.names, form.time_name)
-
-
-@lru_cache(maxsize=500)
-def _rates_of(
-    states: tuple[str, ...],
-    controls: tuple[str, ...],
-    texts: tuple[tuple[str, str], ...],
-    names: tuple[str, ...],
-    time_name: str,
-) -> CompiledForm:
-    """Compile a form; cached, because the same laws are fitted repeatedly."""
-    opened = Form(states, controls, dict(texts), names, (None,) * len(names), time_name).open()
-    variables = len(opened.symbols) - len(names)
-    sides = [*opened.right_hand_sides, *[sympy.Integer(0)] * (variables - len(states))]
+    opened = form.open()
+    variables = len(form.states) + len(form.controls)
+    sides = [*opened.right_hand_sides, *[sympy.Integer(0)] * len(form.controls)]
     return form_of_expressions(sides, opened.symbols[:variables], opened.symbols[variables:], scaled=True)
 
 
@@ -943,18 +926,17 @@ def recognise(
     return None
 
 
-def _has_the_same_states(form: Form, equations: Equations) -> bool:
-    """Whether each equation of a form contains the same states as the given one."""
-    sides = dict(zip(equations.states, equations.right_hand_sides, strict=True))
-    return all({s.name for s in sides[state].free_symbols} == form.states_in(state) for state in form.states)
-
-
 def _near(path: Path, equations: Equations, laws: Sequence[TextbookLaw]) -> Iterator[tuple[TextbookLaw, Form, Start]]:
     """Textbook laws with a small misfit of the integral form, and their constants."""
-    for law in (law for law in laws if path.goes(law.way)):
+    variables = {symbol.name for symbol in equations.symbols}
+    for law in (law for law in laws if path.goes(law.way) and law.n_states == len(equations.states)):
         for order in orders(law, equations.states):
             form, sought = law.form(equations.states, order, equations.time_name)
-            if law.n_states == len(equations.states) and _has_the_same_states(form, equations):
+            pairs = zip(form.texts, equations.right_hand_sides, strict=True)
+            # Each equation should contain the same states.
+            if all(
+                variables & set(re.findall(r"\w+", text)) == {s.name for s in side.free_symbols} for text, side in pairs
+            ):
                 for start in start_of(form, sought, path, most=1, worst=NAMING_NEAR):
                     if start.misfit < NAMING_NEAR:
                         yield law, form, start

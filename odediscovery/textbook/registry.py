@@ -81,19 +81,19 @@ class TextbookLaw:
         """
         safe, alone = identifiers(states), len(self.sides) < len(states)
         taken = {*safe.values(), time_name, *_FUNCTIONS}
-        texts: dict[str, str] = {}
+        sides: dict[str, str] = {}
         sought: dict[str, str] = {}
         for k, state in enumerate(order or states):
             place = dict(zip(PLACES, [safe[s] for s in ([state] if alone else order or states)], strict=False))
             place |= {name: _free(f"{name}{k + 1}" if alone else name, taken) for name in self.constants}
             side = self.sides[0 if alone else k]
-            texts[state] = _NAME.sub(lambda m, p=place: p.get(m[0], m[0]), side)  # type: ignore[misc]
+            sides[state] = _NAME.sub(lambda m, p=place: p.get(m[0], m[0]), side)  # type: ignore[misc]
             for name, what in self.sought.items():
                 kind, _, of = what.rpartition(" ")
                 sought[place[name]] = f"{kind} {place[of]}"
-        found = [name for state in states for name in _NAME.findall(texts[state]) if name not in taken]
-        names = tuple(dict.fromkeys(found))
-        return Form(tuple(states), (), {s: texts[s] for s in states}, names, (None,) * len(names), time_name), sought
+        texts = tuple(sides[state] for state in states)
+        names = tuple(dict.fromkeys(name for text in texts for name in _NAME.findall(text) if name not in taken))
+        return Form(tuple(states), (), texts, names, (None,) * len(names), time_name), sought
 
 
 _SQUARE = "constant acceleration with drag of the square"
