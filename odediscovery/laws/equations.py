@@ -32,30 +32,24 @@ from numpy.typing import ArrayLike
 
 from odediscovery.data.signals import Signal, solve_piecewise
 from odediscovery.errors import InputError, InputTypeError, unknown_name
-from odediscovery.families import EXP, EXP_INVERSE, STATE_FUNCTIONS, Function, power_is_rate, rate_of_power
+from odediscovery.families import EXP, EXP_INVERSE, STATE_FUNCTIONS, Function
 from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions, point_field, vector_field
 from odediscovery.laws.expressions import (
     JULIA_WORDS,
-    Notation,
     constant,
     exact,
-    function_name,
     identifiers,
-    join_terms,
     julia_name,
     latex_name,
-    latex_number,
-    law_constant,
     number,
-    order,
     parse,
     render,
     rounded,
     text,
-    third_of,
 )
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, as_written, signs
+from odediscovery.laws.terms import LATEX, PLAIN, Notation, Writer, sides_of_law
 from odediscovery.runtime.arrays import Array
 
 
@@ -422,8 +416,7 @@ class Equations:
         """
         law = self.law if self.standard_errors is not None else self.power_sum
         if law is not None:
-            plain = Notation(str, "(-{})", lambda power: f"^({power})" if "/" in power else f"^{power}", "*", str)
-            rows = self._rows(law, digits, plain)
+            rows = self._rows(law, digits, PLAIN)
         else:
             names = dict(zip((s.name for s in self.symbols), self.variables, strict=True))
             show = partial(render, name=names.__getitem__, power="^", number=partial(constant, digits=digits))
@@ -436,8 +429,7 @@ class Equations:
         r"""Equations in LaTeX, "\frac{dx}{dt} = ...", by state; `digits` as in `pretty`."""
         names, time = [latex_name(name) for name in self.variables], latex_name(self.time_name)
         if self.power_sum is not None:
-            latex = Notation(latex_name, r"\left(-{}\right)", lambda power: f"^{{{power}}}", r"\,", latex_number)
-            rows = self._rows(self.power_sum, digits, latex)
+            rows = self._rows(self.power_sum, digits, LATEX)
         else:
             symbols = dict(zip(self.symbols, names, strict=True))
             rows = [sympy.latex(rounded(side, digits), symbol_names=symbols) for side in self.right_hand_sides]
@@ -483,57 +475,11 @@ class Equations:
 
     def _rows(self, law: PowerSum, digits: int, notation: Notation) -> list[str]:
         """Right-hand sides of a law given as numbers, with standard errors."""
-        show = partial(law_constant, digits=digits, spare=self.spare)
-        features = law.features or Features(law.n_states)
-        n, simple = features.states, [notation.name(variable) for variable in self.variables]
-        simple += [function_name(simple, function) for function in features.functions]
-
-        def product(names: Sequence[str], row: Array, errors: Array) -> list[tuple[bool, str]]:
-            """Factors of a product of powers, each with whether it is a divisor: a sum to a fixed negative power."""
-            factors = []
-            turned = signs(row[None], law.mirrored)[0] < 0.0
-            for k in np.flatnonzero(row).tolist():
-                name, power, error = names[k], float(row[k]), float(errors[k])
-                function = features.functions[k - n] if n <= k < features.simple else None
-                if function is not None and power_is_rate(function):
-                    # exp(r x) ** w is written exp(w r x).
-                    rate = rate_of_power(function)
-                    written, of = show(abs(power * rate), error * abs(rate)), names[function.state]
-                    argument = of if written == "1" else f"{written}*{of}"
-                    if STATE_FUNCTIONS[function.name].of_inverse:
-                        argument = f"{written}/{of}"
-                    factors.append((False, f"exp({'-' * (power * rate < 0)}{argument})"))
-                    continue
-                below = bool(k >= features.simple and power < 0 and error == 0)
-                # Only sums of powers print thirds as fractions.
-                third = third_of(power) if error == 0.0 and law.features is None else ""
-                written = third or show(abs(power) if below else power, error)
-                base = notation.minus.format(name) if turned[k] else name
-                factors.append((below, base if written == "1" else f"{base}{notation.power(written)}"))
-            return factors
-
-        def total(
-            values: Array, errors: Array, powers: Array, products: list[list[tuple[bool, str]]], first: str = ""
-        ) -> str:
-            terms = [(False, first)] if first else []
-            for j in sorted(np.flatnonzero(values), key=lambda j: order(float(values[j]), powers[j])):
-                number = notation.number(show(abs(float(values[j])), float(errors[j])))
-                above = [factor for below, factor in products[j] if not below]
-                above = above if number == "1" and above else [number, *above]
-                below = [f"/{factor}" for below, factor in products[j] if below]
-                terms.append((bool(values[j] < 0), notation.times.join(above) + "".join(below)))
-            return join_terms(terms)
-
-        (a, _, b, _), (w, v, first) = law.constants, as_written(law)
         known = self.standard_errors
-        da, dw, db, dv = (np.full_like(c, np.nan) for c in law.constants) if known is None else known.constants
-        inner = [product(simple, *of) for of in zip(v, dv, strict=True)]
-        ones = [notation.times.join(f for _, f in product(simple, one, np.zeros_like(one))) or "1" for one in first]
-        names = simple + [
-            f"({total(row, row_errors, v, inner, one)})" for row, row_errors, one in zip(b, db, ones, strict=True)
-        ]
-        outer = [product(names, *of) for of in zip(w, dw, strict=True)]
-        return [total(*of, w, outer) for of in zip(a, da, strict=True)][: len(self.states)]
+        a, w, b, v = (np.full_like(c, np.nan) for c in law.constants) if known is None else known.constants
+        writer = Writer(notation, digits, thirds=law.features is None)
+        sides = sides_of_law(law, self.variables, (a, w, b, v), self.spare)
+        return [writer.sum(side) for side in sides[: len(self.states)]]
 
     def _local_names(
         self, words: str, arguments: tuple[str, ...], spelled: Callable[[str], str] = str

@@ -426,16 +426,6 @@ def _general(value: float, digits: int) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-class Notation(NamedTuple):
-    """Notation for sums of products."""
-
-    name: Callable[[str], str]  # a column
-    minus: str  # -x as a base
-    power: Callable[[str], str]
-    times: str
-    number: Callable[[str], str]
-
-
 def order(coefficient: float, powers: Iterable[float]) -> tuple[bool, float, tuple[float, ...]]:
     """Sort key of a term in its equation: gains first, then by rising sum of exponents, then by state."""
     # Rounded, so that fitted exponents of 0.9998 and 1.0001 do not change the order.

@@ -1,9 +1,6 @@
-"""Equations split into terms, factors and constants with their errors, and typeset, for any kind of law.
+"""Equations of any kind split into terms, factors and constants, and typeset.
 
-    dx_i/dt = sum of terms,    term = coefficient * product of bases ** exponents
-
-A base is a state or an input, a function of a sum of terms, or a sum in brackets. Sums of products keep the standard
-errors of their constants; in other expressions these are unknown.
+Sums of products keep the standard errors of their constants; in other expressions these are unknown.
 
 Each term is a separate formula in MathML, so that a long equation breaks between terms. Fixed exponents of 1/2 become
 a root, fixed negative ones a fraction.
@@ -15,74 +12,19 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 import sympy
 from markupsafe import Markup
 
-from odediscovery.families import EXP, STATE_FUNCTIONS
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.expressions import law_constant, order, third_of
-from odediscovery.laws.power_sum import Features, PowerSum, as_written, signs
+from odediscovery.laws.expressions import law_constant, third_of
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.terms import Bracket, Call, Name, Number, Power, Side, Term, sides_of_law
 from odediscovery.runtime.arrays import Array
 
-
-@dataclass(frozen=True)
-class Number:
-    """A constant; its standard error is 0 if it is held, and nan if it is unknown."""
-
-    value: float
-    error: float = 0.0
-    # Digits beyond the two of its error, for constants that are only meaningful together.
-    spare: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True)
-class Name:
-    """A state or an input under the user's name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Call:
-    """A function of a sum of terms."""
-
-    function: str
-    inside: Side
-
-
-@dataclass(frozen=True)
-class Bracket:
-    """A sum of terms in brackets."""
-
-    inside: Side
-
-
-@dataclass(frozen=True)
-class Power:
-    """base ** exponent; the exponent is an expression only in laws that were not fitted here."""
-
-    base: Base
-    exponent: Number | Bracket = Number(1.0)
-
-
-@dataclass(frozen=True)
-class Term:
-    """coefficient * product of powers; a constant without factors."""
-
-    coefficient: Number
-    factors: tuple[Power, ...] = ()
-    monomial: int | None = None  # its place in a sum of powers
-
-
-Base: TypeAlias = Name | Call | Bracket
-Side: TypeAlias = tuple[Term, ...]
-
-ONE = Number(1.0)
 # Most decimals of an exponent that was set; one with more was fitted.
 ROUND = 6
 
@@ -93,27 +35,7 @@ def sides(equations: Equations) -> list[Side]:
     if law is None:
         by_symbol = dict(zip(equations.symbols, equations.variables, strict=True))
         return [_of_sum(side, by_symbol) for side in equations.right_hand_sides]
-    a_error, w_error, b_error, v_error = _errors(equations, law)
-    names, spare = list(equations.variables), equations.spare
-    features = law.features or Features(len(names))
-    simple: list[Base] = [Name(name) for name in names]
-    for f in features.functions:
-        name = Name(names[f.state])
-        if STATE_FUNCTIONS[f.name].of_inverse:
-            simple.append(Call(EXP.name, (Term(Number(1.0 / f.plain_rate), (Power(name, Number(-1.0)),)),)))
-        else:
-            simple.append(Call(f.name, (Term(Number(f.plain_rate), (Power(name),)),)))
-    b, (w, v, first) = features.sums.weights, as_written(law)
-    ones = [Term(ONE, _powers(simple, one, np.zeros_like(one), law.mirrored, spare)) for one in first]
-    inner = [_powers(simple, row, errors, law.mirrored, spare) for row, errors in zip(v, v_error, strict=True)]
-    brackets: list[Base] = [
-        Bracket((one, *_terms(row, errors, v, inner, spare))) for row, errors, one in zip(b, b_error, ones, strict=True)
-    ]
-    outer = [
-        _powers([*simple, *brackets], row, errors, law.mirrored, spare) for row, errors in zip(w, w_error, strict=True)
-    ]
-    rows = list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]
-    return [_terms(row, errors, w, outer, spare) for row, errors in rows]
+    return sides_of_law(law, equations.variables, _errors(equations, law), equations.spare)[: len(equations.states)]
 
 
 def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, Array]:
@@ -127,30 +49,6 @@ def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, A
     else:
         a, w, b, v = known.constants
     return a, w, b, v
-
-
-def _terms(row: Array, errors: Array, exponents: Array, products: Sequence[tuple[Power, ...]], spare: int) -> Side:
-    places = sorted(np.flatnonzero(row).tolist(), key=lambda j: order(float(row[j]), exponents[j]))
-    return tuple(Term(Number(float(row[j]), float(errors[j]), spare), products[j], j) for j in places)
-
-
-def _powers(bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence[int], spare: int) -> tuple[Power, ...]:
-    found = []
-    turned = (signs(row[None], mirrored)[0] < 0.0).tolist()
-    for base, w, error, of_minus in zip(bases, row.tolist(), errors.tolist(), turned, strict=True):
-        if w == 0.0:
-            continue
-        if of_minus:
-            found.append(Power(Bracket((Term(Number(-1.0), (Power(base),)),)), Number(w, error, spare)))
-        elif isinstance(base, Call) and base.function == "exp":
-            # exp(r x) ** w is exp(w r x).
-            (term,) = base.inside
-            rate = term.coefficient.value
-            inside = Term(Number(rate * w, abs(rate) * error, spare), term.factors)
-            found.append(Power(Call("exp", (inside,))))
-        else:
-            found.append(Power(base, Number(w, error, spare)))
-    return tuple(found)
 
 
 # Expressions that are not sums of products: from a file, or from a published recipe.

@@ -18,7 +18,8 @@ from odediscovery.data.series import group_column, interpolation_by_control, mea
 from odediscovery.judge.notes import listed as joined
 from odediscovery.laws.expressions import constant, law_constant
 from odediscovery.laws.records import interval
-from odediscovery.report.mathml import DIGITS, ONE, Bracket, Term, name_text, sides, split_number, term_mathml
+from odediscovery.laws.terms import ONE, Bracket, Term
+from odediscovery.report.mathml import DIGITS, name_text, sides, split_number, term_mathml
 from odediscovery.result.discovery import Discovery, head, is_of_a_form, shown_notes, verdict
 from odediscovery.result.named import constant_records, named_rows
 from odediscovery.result.survival import shares_of
