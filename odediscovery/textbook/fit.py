@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 import sympy
@@ -33,8 +34,8 @@ from odediscovery.judge.criterion import NO_EVIDENCE, correction, judge_on, misf
 from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions
 from odediscovery.laws.equations import Equations, Form, read_law
 from odediscovery.laws.expressions import identifiers
-from odediscovery.laws.power_sum import Free, PowerSum
-from odediscovery.laws.records import FittedForm, Judged, Origin, PolishedForm
+from odediscovery.laws.power_sum import Free, PowerSum, value_penalty
+from odediscovery.laws.records import Covariance, FittedForm, Judged, Origin, PolishedForm
 from odediscovery.problem.problem import Problem, count_peaks, has_little_noise, step_at
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
@@ -74,19 +75,12 @@ POWERS = (0.25, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Smoothed trajectories on fine grids.
+    """Smoothed trajectories on fine grids."""
 
-    Args:
-        times: of each trajectory [points].
-        values: [points, states and controls] of each.
-        ends: index of the grid points that are samples, of each.
-        spread: standard deviation of the states and controls.
-    """
-
-    times: tuple[Array, ...]
-    values: tuple[Array, ...]
-    ends: tuple[Array, ...]
-    spread: Array
+    times: tuple[Array, ...]  # of each trajectory [points]
+    values: tuple[Array, ...]  # of each [points, states and controls]
+    ends: tuple[Array, ...]  # which points of each are samples
+    spread: Array  # standard deviation of the states and controls
 
     @classmethod
     def of(cls, smooth: TimeSeries) -> Path:
@@ -162,28 +156,17 @@ def _between(t: Array, x: Array, fine: Array) -> Array:
     return np.where(np.isfinite(found), found, lines)
 
 
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Initial constants of a fit.
+class Start(NamedTuple):
+    """Initial constants of a fit."""
 
-    Args:
-        constants: in the order of the form.
-        misfit: mean square of the residuals of the integral form, in variances of the states.
-    """
-
-    constants: Array
-    misfit: float
+    constants: Array  # in the order of the form
+    misfit: float  # mean square of the residuals of the integral form, in variances of the states
 
 
 def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, worst: float = np.inf) -> list[Start]:
-    """The best sets of initial constants of a form, best first.
+    """At most `most` sets of initial constants of a form that differ in those `sought` ("kind state"), best first.
 
-    Args:
-        form: whose constants they are.
-        sought: nonlinear constants, "kind state".
-        path: smoothed trajectories.
-        most: number of sets, which differ in the sought constants.
-        worst: largest useful misfit, in variances; sets far above it are not refined.
+    Sets with misfits far above the largest useful one, `worst` in variances, are not refined.
     """
     check_time()
     grids = [_grid(what, form, path) for what in sought.values()]
@@ -319,11 +302,7 @@ def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tupl
 
 
 def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list[tuple[Array, Array, float]]:
-    """Sets of sought constants, best first, each with the linear constants and the misfit.
-
-    Args:
-        given: sets of sought constants [sets, sought].
-    """
+    """The given sets of sought constants [sets, sought], best first, each with the linear constants and the misfit."""
     found = _projected(form, sought, path, given)
     if found is None:
         return []
@@ -380,13 +359,7 @@ def _blocks(
 
 
 def _integrated(rate: Array | float, times: Array, ends: Array) -> Array:
-    """Integrals up to the samples, without their mean, [sets, samples] or [1, samples] if equal for all sets.
-
-    Args:
-        rate: by sets and times, or broadcastable to that.
-        times: of the path.
-        ends: which of them are samples.
-    """
+    """Integrals of rates [sets, points] up to the samples, without their mean, [sets, samples]; 1 set if all agree."""
     rate = np.asarray(rate)
     if not rate.any():  # most terms are in one equation only
         return np.zeros((1, 1))
@@ -397,11 +370,11 @@ def _integrated(rate: Array | float, times: Array, ends: Array) -> Array:
     return centred
 
 
-@lru_cache(maxsize=500)
+@lru_cache(maxsize=500)  # the same laws are fitted repeatedly
 def _parts(form: Form, linear: tuple[str, ...], sought: tuple[str, ...]) -> Callable[..., Sequence[Array]] | None:
     """The factor of each linear constant and the rest, as one function of variables and sought constants.
 
-    None if the law is not linear in them. Cached, because the same laws are fitted repeatedly.
+    None if the law is not linear in them.
     """
     opened = form.open()
     symbols = {s.name: s for s in opened.symbols}
@@ -465,22 +438,16 @@ class Fitter:
         min over constants c and starts x_0   sum of ((x(t; c, x_0) - data) / sigma)^2
 
     with sigma of every state from the residuals of the last fit; see `polish`.
-
-    Args:
-        data: dimensionless, controls appended.
-        scale: by which it was divided; the constants of forms stay in the user's units.
-        begun: initial states of the fit [trajectories, states].
-        nonnegative: states that do not start below 0 [states and controls].
-        floor: standard deviation due to rounding and integration alone [states and controls].
-        relative: noise of each sample relative to the others, [samples, states and controls] per trajectory.
     """
 
-    data: TimeSeries
-    scale: Scale
-    begun: Array
-    nonnegative: Mask
-    floor: Array
-    relative: tuple[Array, ...]
+    data: TimeSeries  # dimensionless, controls appended
+    scale: Scale  # by which it was divided; the constants of forms stay in the user's units
+    begun: Array  # initial states of the fit [trajectories, states]
+    nonnegative: Mask  # states that do not start below 0 [states and controls]
+    floor: Array  # standard deviation due to rounding and integration alone [states and controls]
+    relative: tuple[
+        Array, ...
+    ]  # noise of each sample over that of others [samples, states and controls], by trajectory
 
     @classmethod
     def of(cls, p: Problem) -> Fitter:
@@ -523,11 +490,8 @@ class Fitter:
     ) -> FittedForm | None:
         """Fit the form from these constants; None if it cannot be integrated.
 
-        Args:
-            worst: mean square, in spreads, above which the first samples may be poor starts: the fit then also
-                begins from starts that are fitted with these constants.
-            most: evaluations of the derivatives (default: `EVALUATIONS`). Such a short fit
-                begins from the first samples alone.
+        Above a mean square of `worst`, in spreads, the first samples may be poor starts: the fit then also begins from
+        starts that are fitted with these constants, unless it is short, with at `most` so many evaluations.
         """
         begun = [self.begun]
         if most is None:
@@ -562,18 +526,13 @@ class Fitter:
         sigma: Array,
         most: int,
         *,
-        ftol: float | None = None,
+        ftol: float = CONVERGED,
         starts_alone: bool = False,
         relative: Sequence[Array] | None = None,
     ) -> PolishedForm:
-        """Make one least squares fit; see `polish`.
+        """Make one least squares fit with at `most` so many evaluations of the derivatives; see `polish`.
 
-        Args:
-            sigma: of every state [states and controls].
-            most: evaluations of the derivatives; 0 for none.
-            ftol: relative change of the squares that ends it (default: `CONVERGED`).
-            starts_alone: whether the constants are fixed.
-            relative: noise of each sample relative to the others, if not the fitter's.
+        `ftol` is the relative change of the squares that ends it. With `starts_alone` the constants are fixed.
         """
         nothing = np.zeros(0, dtype=bool)
         with np.errstate(all="ignore"):
@@ -587,7 +546,7 @@ class Fitter:
                 free=(np.full(len(constants), not starts_alone), nothing, nothing, nothing),
                 most=most,
                 relative_sigma=self.relative if relative is None else relative,
-                ftol=CONVERGED if ftol is None else ftol,
+                ftol=ftol,
             )
 
     def law(self, form: Form, constants: Array) -> FilledForm:
@@ -664,11 +623,8 @@ def fit_textbook(
     """The textbook laws fitted to these data, those with few constants first.
 
     For each number of constants, only laws with nearly the smallest misfit of the integral form are fitted, and
-    none without an improvement on laws with fewer constants.
-
-    Args:
-        most_left: laws with a larger misfit of the integral form, in variances, are not fitted (default:
-            `CLEAR` in low noise, else `NOTHING`).
+    none without an improvement on laws with fewer constants. Laws with a misfit above `most_left`, in variances, are
+    not fitted (default: `CLEAR` in low noise, else `NOTHING`).
     """
     fitter, path = Fitter.of(p), path_of(p)
     if most_left is None:
@@ -757,13 +713,11 @@ NAMING_LOST = 1e3
 def criterion_of(p: Problem, fitted: FittedForm, *, constants: int | None = None) -> float:
     """The criterion of a fitted form on the data of a problem, comparable with that of `judge.criterion.judge`.
 
-    Args:
-        constants: number of constants that are charged (default: all).
+    All constants are charged, unless their number is given.
     """
     squares, counts = weighted_squares(p, fitted)
-    price = price_of_name(
-        len(fitted.constants) if constants is None else constants, float(counts.sum()), fitted.starts.size
-    )
+    charged = len(fitted.constants) if constants is None else constants
+    price = price_of_name(charged, float(counts.sum()), fitted.starts.size)
     return misfit(squares, counts, np.maximum(p.noise, p.floor), p.independent) + price
 
 
@@ -779,13 +733,9 @@ def price_of_name(constants: int, samples: float, starts: int) -> float:
     Its terms were not chosen one by one: the name was chosen, at the same charge for any number of
     constants.
     """
+    each = value_penalty(samples) * correction(samples, constants + starts)
     # Charge for choosing one of the textbook laws [criterion]
-    return constants * price_of_number(samples, constants + starts) + (2.0 * math.log(15.0))
-
-
-def price_of_number(samples: float, fitted: int) -> float:
-    """The penalty of each fitted number where no terms were chosen: ln N, corrected for small samples."""
-    return float(np.log(max(samples, 2.0))) * correction(samples, fitted)
+    return constants * each + 2.0 * math.log(15.0)
 
 
 def is_left_to_noise(p: Problem, fitted: FittedForm) -> bool:
@@ -803,7 +753,9 @@ def as_law(fitted: FittedForm) -> PowerSum | None:
 
 def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
     """The form as a sum of powers and its fitted numbers; None if it cannot be written so, or ties constants."""
-    law, moved = as_law(fitted), _numbers(fitted.form, _moved(fitted.constants))
+    # The same law with each constant changed by another factor
+    moved = _numbers(fitted.form, fitted.constants * np.linspace(1.01, 1.02, len(fitted.constants)))
+    law = as_law(fitted)
     if law is None or moved is None or law.mirrored:
         return None
     if any(one.shape != other.shape for one, other in zip(law.constants, moved.constants, strict=True)):
@@ -817,15 +769,8 @@ def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
 
 def _follows(numbers: Array, moved: Array) -> Mask:
     """Which numbers of a law change with its constants."""
-    # Smaller differences are rounding [relative]
     found: Mask = (numbers != 0) & ~np.isclose(moved, numbers, rtol=1e-9, atol=0.0)
     return found
-
-
-def _moved(constants: Array) -> Array:
-    """Constants changed slightly, each by another factor."""
-    # Range of the factors
-    return constants * np.linspace(*(1.01, 1.02), len(constants))
 
 
 def _numbers(form: Form, constants: Array) -> PowerSum | None:
@@ -862,20 +807,19 @@ def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:
 
 def named_constants(fitter: Fitter, fitted: FittedForm) -> NamedConstants:
     """The constants of a fitted form with their standard errors."""
-    joint = fitted.found.joint.widened(inflation_of(fitter, fitted))
-    values, errors = fitted.constants.tolist(), joint.deviations()[: len(fitted.constants)].tolist()
+    values, errors = fitted.constants.tolist(), joint_of(fitter, fitted).deviations()[: len(fitted.constants)].tolist()
     return NamedConstants(tuple(fitted.form.lines()), fitted.form.names, tuple(values), tuple(errors))
 
 
-def inflation_of(fitter: Fitter, fitted: FittedForm) -> float:
-    """The factor by which autocorrelated residuals widen the standard errors of a form."""
-    return examine_residuals(fitter.residuals(fitted.found)).inflation
+def joint_of(fitter: Fitter, fitted: FittedForm) -> Covariance:
+    """The covariance of the constants and starts of a fitted form, widened where its residuals are autocorrelated."""
+    return fitted.found.joint.widened(examine_residuals(fitter.residuals(fitted.found)).inflation)
 
 
 def covariance_of(fitter: Fitter, fitted: FittedForm) -> Array:
     """The covariance of the constants of a fitted form [constants, constants]."""
     k = len(fitted.constants)
-    return fitted.found.joint.widened(inflation_of(fitter, fitted)).matrix[:k, :k]
+    return joint_of(fitter, fitted).matrix[:k, :k]
 
 
 def has_terms_of(one: Equations, other: Equations) -> bool:
@@ -890,16 +834,10 @@ def has_terms_of(one: Equations, other: Equations) -> bool:
     return bool(((a.coefficients != 0) == (b.coefficients[:, order] != 0)).all())
 
 
-def recognise(
-    p: Problem, equations: Equations, initial: Array, laws: Sequence[TextbookLaw] = TEXTBOOK
-) -> FittedForm | None:
-    """The textbook law that the equations agree with; None if there is none.
+def recognise(p: Problem, equations: Equations, initial: Array) -> FittedForm | None:
+    """The textbook law that equations found in the data of p agree with, of those the simplest; None if there is none.
 
-    Args:
-        p: the data in which the equations were found.
-        equations: in the user's units.
-        initial: fitted starts, dimensionless [trajectories, states].
-        laws: candidates; those with few constants are compared first.
+    The equations are in the user's units, the fitted starts `initial` [trajectories, states] dimensionless.
     """
     path = path_of(p)
     x = np.concatenate(path.values)
@@ -907,7 +845,7 @@ def recognise(
     with np.errstate(over="ignore"):  # squares of very large rates overflow
         size = np.sqrt(np.mean(rates**2, axis=0))
     size = np.where(size > 0, size, 1.0)
-    for law, form, start in sorted(_near(path, equations, laws), key=lambda found: len(found[2].constants)):
+    for law, form, start in sorted(_near(path, equations), key=lambda found: len(found[2].constants)):
         function, units = rates_of(form), (1.0,) * (x.shape[1] + 1)
 
         def missed(c: Array, function=function, units=units) -> Array:  # type: ignore[no-untyped-def]
@@ -926,10 +864,10 @@ def recognise(
     return None
 
 
-def _near(path: Path, equations: Equations, laws: Sequence[TextbookLaw]) -> Iterator[tuple[TextbookLaw, Form, Start]]:
+def _near(path: Path, equations: Equations) -> Iterator[tuple[TextbookLaw, Form, Start]]:
     """Textbook laws with a small misfit of the integral form, and their constants."""
     variables = {symbol.name for symbol in equations.symbols}
-    for law in (law for law in laws if path.goes(law.way) and law.n_states == len(equations.states)):
+    for law in (law for law in TEXTBOOK if path.goes(law.way) and law.n_states == len(equations.states)):
         for order in orders(law, equations.states):
             form, sought = law.form(equations.states, order, equations.time_name)
             pairs = zip(form.texts, equations.right_hand_sides, strict=True)
