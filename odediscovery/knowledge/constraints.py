@@ -22,10 +22,10 @@ import sympy
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.families import STATE_FUNCTIONS, Family, Function, Seen, Terms
-from odediscovery.laws.equations import Equations
-from odediscovery.laws.expressions import exact, identifiers, join_terms
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.families import EXP_INVERSE, STATE_FUNCTIONS, Family, Seen, Terms
+from odediscovery.laws.equations import Equations, read_law
+from odediscovery.laws.expressions import exact, identifiers, join_terms, quoted
+from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 
 # Monomials whose exponents differ by at most this count as equal, and a known one replaces a fitted one.
@@ -457,14 +457,6 @@ def texts_of(states: Sequence[str], given: Sequence[str]) -> Iterator[Statement]
         yield Statement(text, tuple(states))
 
 
-def quoted(text: str) -> str:
-    """A text as quoted in messages, at most 60 characters of it."""
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
-
-
-_Factors = dict[tuple[str, int, float], float]
-
-
 def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Family:
     """A family whose laws are sums of these terms with fitted coefficients.
 
@@ -483,13 +475,12 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
     >>> family.placed
     (Function(name='sin', state=1, rate=2.0),)
     """
-    read = [_factors(states, term) for term in terms]
-    placed = tuple(dict.fromkeys(Function(*key) for powers_of in read for key in powers_of if key[0]))
-    rows = np.zeros((len(read), len(states) + len(placed)))
-    for row, powers_of in zip(rows, read, strict=True):
-        for (function, state, rate), power in powers_of.items():
-            place = len(states) + placed.index(Function(function, state, rate)) if function else state
-            row[place] = power
+    laws = [_law_of_term(states, term) for term in terms]
+    features = [law.features or Features(len(states)) for law in laws]
+    placed = tuple(dict.fromkeys(function for own in features for function in own.functions))
+    rows = np.zeros((len(laws), len(states) + len(placed)))
+    for row, law, own in zip(rows, laws, features, strict=True):
+        row[[*range(len(states)), *(len(states) + placed.index(f) for f in own.functions)]] = law.exponents[0]
 
     def candidates(seen: Seen) -> Terms:
         if seen.n_states != len(states):
@@ -508,27 +499,24 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
     )
 
 
-def _factors(states: Sequence[str], term: str) -> _Factors:
-    """Exponents of the factors of a term: (function or "", state, rate) -> exponent."""
-    text = term.replace("^", "**")
-    equations = Equations.parse(states, {s: text if s == states[0] else "0" for s in states})
-    place, found = {symbol: k for k, symbol in enumerate(equations.symbols)}, _Factors()
-    for factor in sympy.Mul.make_args(equations.right_hand_sides[0]):
-        if factor == 1:
-            continue
-        if factor.is_Number:
-            raise InputError(f"the term {term!r} has a factor {factor}: coefficients are fitted, leave it out")
-        # sympy treats exp(x) as the power E^x.
-        base, power = (factor, sympy.Integer(1)) if isinstance(factor, sympy.exp) else factor.as_base_exp()
-        if not power.is_Number:
-            raise InputError(f"the term {term!r}: expected powers with fixed exponents, got {factor}")
-        name, rate, state = "", 1, base
-        if not base.is_Symbol:
-            name, (rate, state) = type(base).__name__, base.args[0].as_coeff_Mul() if len(base.args) == 1 else (1, base)
-        if not state.is_Symbol:
-            raise InputError(f"the term {term!r}: expected powers of states and of functions of one state, got {base}")
-        if name and name not in STATE_FUNCTIONS:
-            raise unknown_name("function", name, STATE_FUNCTIONS)
-        key = name, place[state], float(rate)
-        found[key] = found.get(key, 0.0) + float(power)
-    return found
+def _law_of_term(states: Sequence[str], term: str) -> PowerSum:
+    """The law whose first equation is a term of a library."""
+    texts = dict.fromkeys(states, "0") | {states[0]: term.replace("^", "**")}
+    equations = Equations.parse(states, texts)
+    side = equations.right_hand_sides[0]
+    for part in side.atoms(sympy.Function):
+        if type(part).__name__ not in STATE_FUNCTIONS:
+            raise unknown_name("function", type(part).__name__, STATE_FUNCTIONS)
+    law = read_law(equations.right_hand_sides, equations.symbols, features=True)
+    features = (law and law.features) or Features(len(states))
+    of_inverse = any(f.name == EXP_INVERSE.name for f in features.functions)
+    if law is None or law.n_monomials != 1 or law.mirrored or len(features.sums) or of_inverse:
+        raise InputError(
+            f"the term {term!r}: expected powers of states and of functions of one state with fixed exponents, "
+            f"got {side}"
+        )
+    if law.coefficients[0, 0] != 1.0:
+        raise InputError(
+            f"the term {term!r} has a factor {law.coefficients[0, 0]:g}: coefficients are fitted, leave it out"
+        )
+    return law

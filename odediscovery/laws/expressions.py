@@ -98,13 +98,13 @@ def parse(text: str, symbols: Mapping[str, sympy.Symbol | float]) -> sympy.Expr:
         result = _Reader(text.strip(), symbols).read(tree.body, 0)
     except SyntaxError as error:
         reason = error.msg.partition(";")[0]
-        raise InputError(f"cannot read {_shortened(text)}: {reason} at character {error.offset or 1}") from None
+        raise InputError(f"cannot read {quoted(text)}: {reason} at character {error.offset or 1}") from None
     except (RecursionError, MemoryError):
-        raise InputError(f"cannot read {_shortened(text)}: nested too deeply") from None
+        raise InputError(f"cannot read {quoted(text)}: nested too deeply") from None
     except (ValueError, OverflowError, ZeroDivisionError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"cannot read {_shortened(text)}: {error}") from None
+        raise InputError(f"cannot read {quoted(text)}: {error}") from None
     if isinstance(result, float):
         return number(result)
     # sympy simplifies: 0.5*S + 0.5*S is 1.0*S, and (3*S)**-1 contains the fraction 1/3.
@@ -222,14 +222,15 @@ class _Reader(NamedTuple):
         # Python counts bytes, people count letters.
         before = self.text.encode().splitlines()[node.lineno - 1][: node.col_offset]
         place = len(before.decode(errors="ignore")) + 1
-        return InputError(f"cannot read {_shortened(self.text)}: {reason} at character {place}")
+        return InputError(f"cannot read {quoted(self.text)}: {reason} at character {place}")
 
 
 def _expression(value: _Value) -> sympy.Expr:
     return number(value) if isinstance(value, float) else value
 
 
-def _shortened(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as quoted in messages, at most 60 characters of it."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
