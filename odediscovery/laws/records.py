@@ -36,7 +36,7 @@ from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate, rate
 from odediscovery.laws.compiled import FilledForm
 from odediscovery.laws.equations import Equations, Form
 from odediscovery.laws.expressions import constant, function_name
-from odediscovery.laws.power_sum import Features, Free, PowerSum, Sums, count, signs
+from odediscovery.laws.power_sum import NO_SUMS, Features, Free, PowerSum, Sums, count, signs
 from odediscovery.runtime.archives import pack, unpack
 from odediscovery.runtime.arrays import Array, Mask, column_norms
 
@@ -238,30 +238,26 @@ def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equation
     """
     if record is None or equations.power_sum is not None:
         return equations
-    variables, functions = equations.variables, []
-    for f in record["functions"]:
-        if f["name"] not in STATE_FUNCTIONS:
-            raise ValueError(f"unknown function {f['name']!r}")
-        functions.append(Function(f["name"], variables.index(f["state"]), number(f["rate"])))
-    features = Features(len(variables), tuple(functions))
-    held = record["standard_errors"]
+    variables = equations.variables
+    functions = tuple(Function(f["name"], variables.index(f["state"]), number(f["rate"])) for f in record["functions"])
+    if not all(f.name in STATE_FUNCTIONS for f in functions):
+        raise ValueError("unknown functions")
+
+    def arrays(of: Mapping[str, Any]) -> list[Array]:
+        return [np.array([[number(x) for x in row] for row in of[f"{kind}s"]], dtype=np.float64) for kind in _KINDS]
+
+    a, w, b, v = arrays(record)
+    if b.size and v.shape != (b.shape[1], len(variables) + len(functions)):
+        raise ValueError(f"inner exponents of shape {v.shape} do not fit")
+    features = Features(len(variables), functions, Sums(b, v) if b.size else NO_SUMS)
     # Results of earlier versions have no mirrored states.
     mirrored = tuple(variables.index(name) for name in record.get("mirrored", ()))
-    law = dataclasses.replace(_law(features, record), mirrored=mirrored)
-    read = _of_same_names(equations, law, standard_errors=None if held is None else _law(features, held))
+    law, held = PowerSum(a, w, features, mirrored=mirrored), record["standard_errors"]
+    errors = None
+    if held is not None:
+        errors = law.with_constants(*(e.reshape(c.shape) for e, c in zip(arrays(held), law.constants, strict=True)))
+    read = _of_same_names(equations, law, errors)
     return read if read.texts() == equations.texts() else equations
-
-
-def _law(features: Features, record: Mapping[str, Any]) -> PowerSum:
-    def array(kind: str) -> Array:
-        return np.array([[number(x) for x in row] for row in record[f"{kind}s"]], dtype=np.float64)
-
-    a, w, b, v = map(array, _KINDS)
-    if not b.size:
-        return PowerSum(a, w, features)
-    if v.shape != (b.shape[1], features.simple):
-        raise ValueError(f"inner exponents of shape {v.shape} do not fit")
-    return PowerSum(a, w, dataclasses.replace(features, sums=Sums(b, v)))
 
 
 def with_errors(
@@ -288,12 +284,12 @@ def with_errors(
             row, state = row_of[int(entry["monomial"])], place[entry["state"]]
             kind, at = (0, (state, row)) if "coefficient" in entry else (1, (row, state))
             errors.constants[kind][at] = number(entry["standard_error"])
-    return _of_same_names(equations, law, standard_errors=errors)
+    return _of_same_names(equations, law, errors)
 
 
-def _of_same_names(equations: Equations, law: PowerSum, **known: Any) -> Equations:
+def _of_same_names(equations: Equations, law: PowerSum, errors: PowerSum | None) -> Equations:
     names: dict[str, Any] = {"time_name": equations.time_name, "units": equations.units, "controls": equations.controls}
-    return Equations.from_power_sum(equations.states, law, **names, **known)
+    return Equations.from_power_sum(equations.states, law, standard_errors=errors, **names)
 
 
 def plain(value: float) -> float | None:
@@ -592,19 +588,12 @@ PolishedForm: TypeAlias = PolishedLaw[FilledForm]
 
 @dataclass(frozen=True, eq=False)
 class FittedForm:
-    """A form with constants at the maximum of the likelihood.
+    """A form with constants at the maximum of the likelihood."""
 
-    Args:
-        says: its name; empty for a form without one.
-        form: with named constants.
-        found: its constants in the user's units, in the order of the form; starts and squares are dimensionless.
-        scale: by which the states were divided.
-    """
-
-    says: str
+    says: str  # its name; empty for a form without one
     form: Form
-    found: PolishedForm
-    scale: Scale
+    found: PolishedForm  # its constants in the user's units; starts and squares are dimensionless
+    scale: Scale  # by which the states were divided
 
     @property
     def constants(self) -> Array:
