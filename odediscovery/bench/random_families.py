@@ -22,7 +22,7 @@ import numpy as np
 
 from odediscovery.bench.systems import rounded
 from odediscovery.ivp.solvers import rk4_step
-from odediscovery.laws.equations import Equations, compiled
+from odediscovery.laws.equations import Equations
 from odediscovery.runtime.arrays import Array
 
 # Runge-Kutta steps between two samples.
@@ -78,7 +78,7 @@ class Draft:
         texts = self._texts(coefficients)
         law = Equations.parse(list(texts), texts, controls=[*coefficients, *self.inner])
         # Use expressions: a sum of powers of this many variables would be far slower.
-        return compiled(replace(law, law=None))
+        return replace(law, law=None).rhs_function()
 
     def simulate(self, starts: Array, constants: Array, most: float | Array = LARGEST) -> Array:
         """Solve [samples, members, states]; not finite after a solution exceeds the bounds, of all states or each."""

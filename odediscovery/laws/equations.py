@@ -34,7 +34,7 @@ from odediscovery.data.signals import Signal, solve_piecewise
 from odediscovery.errors import InputError, InputTypeError, unknown_name
 from odediscovery.families import EXP, EXP_INVERSE, STATE_FUNCTIONS, Function
 from odediscovery.ivp.solvers import solve_until_failure
-from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions, point_field, vector_field
+from odediscovery.laws.compiled import FilledForm, form_of_expressions, point_field, vector_field
 from odediscovery.laws.expressions import (
     JULIA_WORDS,
     constant,
@@ -259,15 +259,9 @@ class Equations:
         units: Mapping[str, str] | None = None,
         controls: Sequence[str] = (),
     ) -> Equations:
-        """The equations of a law given as numbers, with equal monomials already merged.
+        """The equations of a law given as numbers, in the user's units and with equal monomials already merged.
 
-        Args:
-            states: names as the user wrote them.
-            power_sum: the law, in the user's units; controls are its last variables.
-            time_name: name of the time.
-            standard_errors: of the law's constants, in the same places; 0 for those held fixed.
-            units: unit of a state or of the time, by name.
-            controls: names of the controls.
+        The other arguments are those of the class; controls are the last variables of the law.
 
         Raises:
             ValueError: the number of states or the shapes do not match.
@@ -299,16 +293,11 @@ class Equations:
         units: Mapping[str, str] | None = None,
         controls: Sequence[str] = (),
     ) -> Equations:
-        """The equations read from text, which is never evaluated.
+        """The equations read from text, which is never evaluated. The other arguments are those of the class.
 
         Args:
-            states: names as the user wrote them.
-            texts: right-hand side of every state, in terms of the safe identifiers of the states
-                and controls.
+            texts: right-hand side of every state, over the safe identifiers of states and controls.
             constants: values of the other names in the texts.
-            time_name: name of the time.
-            units: unit of a state or of the time, by name.
-            controls: names of the controls.
 
         Raises:
             InputError: a state has no text, or a text cannot be read.
@@ -340,7 +329,7 @@ class Equations:
     def rhs(self, x: ArrayLike) -> Array:
         """dx/dt for x [..., variables] -> [..., states]; nan or inf where undefined."""
         with np.errstate(all="ignore"):
-            return self._rhs_function()(np.asarray(x, dtype=np.float64))
+            return self.rhs_function()(np.asarray(x, dtype=np.float64))
 
     def simulate(
         self,
@@ -380,7 +369,7 @@ class Equations:
             controls = Signal(at[:1], at[:1, None], np.array([False]))
         if len(self.controls) != (0 if controls is None else len(controls.held)):
             raise ValueError(f"expected the inputs {', '.join(self.controls) or 'none'} over time")
-        size, rhs = np.abs(start), self._rhs_function()
+        size, rhs = np.abs(start), self.rhs_function()
         largest = np.max(size, initial=0.0) or 1.0
 
         def solved(least: float) -> Array:
@@ -484,10 +473,10 @@ class Equations:
     def _local_names(
         self, words: str, arguments: tuple[str, ...], spelled: Callable[[str], str] = str
     ) -> tuple[dict[str, str], str, str, str, list[str]]:
-        """Names of variables and arguments in a language, distinct from reserved words and from each other.
+        """Names in a language, distinct from reserved words and from each other.
 
-        Returns the names by symbol; the states, and the controls except time, as they are unpacked; the name of time if
-        it is a control, else ""; the arguments.
+        They are the names by symbol; the states, and the controls except time, as they are unpacked; the name of time
+        if it is a control, else ""; the arguments.
         """
         reserved = set(words.split())
         taken = set(identifiers(self.variables).values()) | reserved
@@ -512,22 +501,16 @@ class Equations:
         acting = [column for column in self.controls if column != self.time_name]
         return names, unpacked(self.states), unpacked(acting), time, given
 
-    def _rhs_function(self) -> Callable[[Array], Array]:
+    def rhs_function(self) -> Callable[[Array], Array]:
+        """`rhs` as one function, for repeated calls; it may warn where the rates are undefined."""
         law = self.power_sum or FilledForm(_form(tuple(self.right_hand_sides), tuple(self.symbols)), np.zeros(0))
         field, of_point = vector_field(law), point_field(law, len(self.states))
         # Solvers pass one point at a time.
         return lambda x: np.asarray(of_point(0.0, x)) if x.ndim == 1 else field(0.0, x)[..., : len(self.states)]
 
 
-def compiled(equations: Equations) -> Callable[[Array], Array]:
-    """`equations.rhs` as one function, for repeated calls; it may warn where the rates are undefined."""
-    return equations._rhs_function()
-
-
-@lru_cache(maxsize=100)
-def _form(sides: tuple[sympy.Expr, ...], symbols: tuple[sympy.Symbol, ...]) -> CompiledForm:
-    """The compiled form, cached because a fit solves the same equations hundreds of times."""
-    return form_of_expressions(sides, symbols)
+# A fit solves the same equations hundreds of times.
+_form = lru_cache(maxsize=100)(form_of_expressions)
 
 
 def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:

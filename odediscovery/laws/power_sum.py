@@ -102,12 +102,12 @@ class PowerSum:
     mirrored: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        a, w = self.coefficients, self.exponents
+        a, w = self.coefficients.shape, self.exponents.shape
         features = self.n_states if self.features is None else self.features.size
-        if a.ndim != 2 or w.ndim != 2 or w.shape != (a.shape[1], features):
+        if len(a) != 2 or w != (a[1], features):
             raise ValueError(
                 f"coefficients [states, monomials] and exponents [monomials, {features} features] do "
-                f"not fit: {a.shape} and {w.shape}"
+                f"not fit: {a} and {w}"
             )
 
     @property
@@ -208,13 +208,6 @@ class PowerSum:
         features = Features(n, functions, inner)
         return PowerSum(self.coefficients, w[:, columns], features, self.stoichiometry, self.mirrored)
 
-    def structure(self) -> frozenset[tuple[bytes, bytes]]:
-        """Places of the non-zero constants, without their values: equal for the same terms in any order."""
-        return frozenset(
-            ((self.coefficients[:, j] != 0).tobytes(), (self.exponents[j] != 0).tobytes())
-            for j in range(self.n_monomials)
-        )
-
 
 def expanded(law: PowerSum) -> PowerSum:
     """The same law with every equation written out: coefficients M A."""
@@ -228,10 +221,7 @@ def expanded(law: PowerSum) -> PowerSum:
 
 def equations_with(law: PowerSum, row: int) -> list[int]:
     """States whose equations contain the terms of a row of the coefficients: those that its flow leaves or enters."""
-    if law.stoichiometry is None:
-        return [row]
-    found: list[int] = np.flatnonzero(law.stoichiometry[:, row]).tolist()
-    return found
+    return [row] if law.stoichiometry is None else np.flatnonzero(law.stoichiometry[:, row]).tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,7 +374,6 @@ def least_bases(exponents: Array) -> Array:
 # Which of `PowerSum.constants` a fit may change.
 Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 
-
 # Penalty of a function of a state among the factors: the choice of one of four, in twice the log-likelihood.
 FUNCTION_COST = 2.0 * math.log(4.0)
 # Additional penalty of an exponential or logarithm of a state, charged again beside another factor: in a law of nature
@@ -440,8 +429,8 @@ def count(free: Free) -> int:
 
 def cost(law: PowerSum, free: Free, samples: float) -> float:
     """Total penalty of a law with these `free` constants, for `samples` observed values."""
-    _, w, _, v = law.constants
-    return price(w, v, free, law.n_states, () if law.features is None else law.features.functions, samples)
+    functions = () if law.features is None else law.features.functions
+    return price(law.constants[1], law.constants[3], free, law.n_states, functions, samples)
 
 
 def price(w: Array, v: Array, free: Free, states: int, functions: Sequence[Function], samples: float) -> float:

@@ -1,8 +1,6 @@
 """Known systems of differential equations, for data with a known answer.
 
-A system consists of its equations as text with named parameters, default start values, a time
-span and the source; numbers, simulation and noise follow from these. Tests, benchmarks and
-`odediscovery simulate` all take their systems from this registry.
+Tests, benchmarks and `odediscovery simulate` all take their systems from this registry.
 """
 
 from __future__ import annotations
