@@ -1,8 +1,5 @@
 """The problem that every stage takes: a dimensionless series and what is known about it.
 
-A stage may change a law freely. Before the next stage, forbidden terms are removed, known ones inserted, and known
-constants marked as fixed.
-
 At the times of `t_eval`, `solve_ivp` evaluates one interpolating polynomial for each of its internal steps. Within a
 step, pseudo-residuals of the polynomials' degree are rounding errors; those of one degree less are not. An exact
 solution never shows this pattern. At the default tolerance of 1e-3 such values are far less accurate than their digits,
@@ -163,13 +160,10 @@ class Problem:
     @property
     def extrema_per_interval(self) -> float:
         """Clear extrema of the fastest state per sample interval of the smoothed paths."""
+        runs = self.smooth.trajectories
         clear = PROMINENCE * np.std(pooled(self.smooth), axis=0)
-        count = np.zeros(len(clear))
-        for t in self.smooth.trajectories:
-            for i in np.flatnonzero(~self.constant):
-                for side in (t.values[:, i], -t.values[:, i]):
-                    count[i] += count_peaks(side, clear[i])
-        return float(count.max() / sum(len(t.time) - 1 for t in self.smooth.trajectories))
+        extrema = sum(np.array([*map(count_extrema, t.values.T, clear)]) for t in runs)
+        return float(np.max(extrema, where=~self.constant, initial=0) / sum(len(t.time) - 1 for t in runs))
 
     def pieces(self, length: int) -> Problem:
         """Cut every trajectory into runs of about `length` samples."""
@@ -249,6 +243,11 @@ def count_peaks(values: Array, prominence: float) -> int:
     tops, lows = z[peaks].tolist(), np.minimum.reduceat(z, np.append(0, peaks)).tolist()
     left, right = _bases(tops, lows[:-1]), _bases(tops[::-1], lows[:0:-1])[::-1]
     return sum(top - max(bases) >= prominence for top, *bases in zip(tops, left, right, strict=True))
+
+
+def count_extrema(values: Array, prominence: float) -> int:
+    """Count local maxima and minima; see `count_peaks`."""
+    return count_peaks(values, prominence) + count_peaks(-values, prominence)
 
 
 def _bases(tops: list[float], lows: list[float]) -> list[float]:
@@ -741,7 +740,7 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
             # Averaging saves time: extrema between these neighbours are too fast for any thinned series.
             y = y[: len(y) // each * each].reshape(-1, each).mean(axis=1)
         if least > 0.0:
-            counts.append(sum(count_peaks(side, least) for side in (y, -y)))
+            counts.append(count_extrema(y, least))
     return 2 + max(counts)
 
 

@@ -36,7 +36,7 @@ from odediscovery.laws.equations import Equations, Form, read_law
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import Free, PowerSum, value_penalty
 from odediscovery.laws.records import Covariance, FittedForm, Judged, Origin, PolishedForm
-from odediscovery.problem.problem import Problem, count_peaks, has_little_noise, step_at
+from odediscovery.problem.problem import Problem, count_extrema, has_little_noise, step_at
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
@@ -123,13 +123,7 @@ def _turns(smooth: TimeSeries) -> int:
     """Clear extrema of the state with the most."""
     # Least prominence of an extremum [standard deviation of a state]
     least = 0.2 * np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
-    counts = [
-        sum(
-            count_peaks(side, least[k]) for run in smooth.trajectories for side in (run.values[:, k], -run.values[:, k])
-        )
-        for k in range(len(least))
-    ]
-    return max(counts)
+    return max(sum(count_extrema(run.values[:, k], least[k]) for run in smooth.trajectories) for k in range(len(least)))
 
 
 def _spread_runs(trajectories: Sequence[Trajectory], length: int) -> list[Trajectory]:
