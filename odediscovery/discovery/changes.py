@@ -70,7 +70,6 @@ from odediscovery.search.refinement import (
     on_all_samples,
     refined,
     residual_sigma,
-    sigma_of,
     with_constants,
     without_excess,
 )
@@ -119,10 +118,10 @@ def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: 
         most: most evaluations of the Jacobian.
     """
     initial = c.initial if p.heads is None else p.initial
-    found = refined(p, law, free, initial, sigma_of(p), most, fully=False)
+    found = refined(p, law, free, initial, p.sigma, most, fully=False)
     if p.knowledge is not None and found.finite and not p.knowledge.allows(found.law):
         # Exponents that left their bounds are fixed there.
-        found = refined(p, found.law, found.free, found.initial, sigma_of(p), most, fully=False)
+        found = refined(p, found.law, found.free, found.initial, p.sigma, most, fully=False)
     return found
 
 
@@ -202,7 +201,7 @@ def _first_that_lasts(p: Problem, candidates: Sequence[Candidate]) -> list[Judge
     """The first candidate that can be integrated, unrefined; at worst states at rest."""
     for c in (*candidates, at_rest(p)):
         initial = c.initial if p.heads is None else p.initial
-        found = as_it_is(c.law, p.data, initial, sigma_of(p), c.free, p.relative_sigma)
+        found = as_it_is(c.law, p.data, initial, p.sigma, c.free, p.relative_sigma)
         if found.finite and _is_printable(p, found.law):
             return [judge_on(p, found, Origin(c.origin, c.found_by))]
     return []
@@ -229,7 +228,7 @@ def _is_needless(p: Problem, c: Candidate, row: Judged) -> bool:
         return False
     starts = c.initial.size
     dearer = penalty(c.law, c.free, p.samples, starts) >= penalty(best.law, best.free, p.samples, starts)
-    return dearer and bool((best.squares <= best.counts * sigma_of(p) ** 2).all())
+    return dearer and bool((best.squares <= best.counts * p.sigma**2).all())
 
 
 def lower_noise(verdict: Verdict) -> Verdict:
@@ -239,7 +238,7 @@ def lower_noise(verdict: Verdict) -> Verdict:
     """
     p, rows = verdict.p, verdict.rows
     left = np.stack([r.polished.squares / r.polished.counts.clip(1) for r in rows])
-    share = (left / sigma_of(p) ** 2).min(axis=0)
+    share = (left / p.sigma**2).min(axis=0)
     # Residuals below this share of the noise's variance show that the noise is smaller [ratio of variances]
     quiet = share < 0.5
     if p.clean or not quiet.any():
@@ -433,7 +432,7 @@ def _without_one(p: Problem, row: Judged) -> Judged | None:
         if not law.n_monomials:
             continue
         shorter = refined(p, law, left, found.initial, residual_sigma(p, found), fully=False)
-        if not shorter.finite or is_needed(found, shorter, sigma_of(p), inflation):
+        if not shorter.finite or is_needed(found, shorter, p.sigma, inflation):
             continue
         after = judge_on(p, shorter, origin)
         if after.criterion < chosen + NO_EVIDENCE * bool(idle or idle_constants(found, inflation)):
@@ -622,7 +621,7 @@ def block_misfits(p: Problem, row: Judged) -> Array:
 
     It is logarithmic; residuals below noise, rounding and integration error hardly matter.
     """
-    found, sigma = row.polished, sigma_of(p)
+    found, sigma = row.polished, p.sigma
     misfits = np.full(BLOCKS, np.inf)
     for b in range(BLOCKS):
         without, blocks = without_block(p.data, b)

@@ -35,10 +35,10 @@ from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.refinement import residual_sigma, sigma_of
+from odediscovery.search.refinement import residual_sigma
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish import polish
+from odediscovery.stages.polish import polish_on
 from odediscovery.textbook.fit import Fitter, Path, nonlinear_constants, positive_start, start_of
 
 # Most Jacobians of a fit; bounds the time
@@ -342,7 +342,7 @@ def fit_constants(
     law = _checked_law(form, series)
     series, p, known = pose(series, settings)
     law, free = _fitted_constants(p, law.rescaled(p.scale.state, p.scale.time), exponents)
-    refit = _refit_from(p, p.initial, sigma_of(p))
+    refit = _refit_from(p, p.initial, p.sigma)
     # Each fit has the noise of the last one's residuals; the weights converge in two.
     found: Polished | None = None
     for _ in range(3):
@@ -371,17 +371,7 @@ def _refit_from(p: Problem, initial: Array, sigma: Array) -> Refit:
     """A function that polishes laws from these start values, with this standard deviation of the residuals."""
 
     def refit(law: PowerSum, free: Free, most: int | None = None) -> Polished:
-        return polish(
-            law,
-            p.data,
-            initial,
-            sigma,
-            floor=p.floor,
-            nonnegative=p.nonnegative,
-            free=free,
-            most=50 if most is None else most,
-            relative_sigma=p.relative_sigma,
-        )
+        return polish_on(p, law, free, initial, sigma, 50 if most is None else most)
 
     return refit
 

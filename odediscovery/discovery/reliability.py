@@ -177,7 +177,7 @@ def probability_of(features: Sequence[float]) -> float:
 def evidence_on(found: Discovery, p: Problem, spent: bool) -> list[Evidence]:
     """The evidence on every row of a finished front, from the problem that its laws were judged on."""
     own = ~p.data.is_control
-    accuracy = (np.maximum(p.noise, p.floor) * p.scale.size)[own]
+    accuracy = (p.sigma * p.scale.size)[own]
     exact = p.clean
     return [Evidence(row, found, accuracy, exact, spent) for row in found.front]
 

@@ -310,7 +310,7 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
     settled: Mask = _relative_squares(errors, p) <= SETTLED
     if settled.all():
         return settled
-    sigma = np.maximum(p.noise, p.floor)
+    sigma = p.sigma
     expected = [np.broadcast_to(sigma**2, e.shape) for e in errors]
     for j in np.flatnonzero(~p.data.is_control):
         moved = interval_errors(law, p, sigma * (np.arange(len(sigma)) == j))
@@ -330,7 +330,7 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
 
     by finite differences, with the noise of the data as sigma; 0 where a coefficient or exponent is 0.
     """
-    sigma = np.sqrt(2.0) * np.maximum(p.noise, p.floor)
+    sigma = np.sqrt(2.0) * p.sigma
     a, w, *inner = law.constants
     step = np.sqrt(np.finfo(float).eps)
 
@@ -384,7 +384,7 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
             each = (law.coefficients / of_a) ** 2
         gain, digits = np.where(used, each, np.inf).min(axis=1), np.where(used, each, 0.0).max(axis=1)
         samples = sum(len(t.values) for t in p.smooth.trajectories)
-        share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / samples
+        share = gain * 2.0 * p.sigma**2 / increment_squares(p) / samples
         whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
         # Least share of the increments of clean data that a needed term explains [`SETTLED`, or the residuals of
         # a law with products of two states]
@@ -531,7 +531,7 @@ def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
     own = ~p.data.is_control
     values = pooled(p.data)[:, own]
     variance = np.array([float(np.nanvar(column)) if np.isfinite(column).any() else 0.0 for column in values.T])
-    noise = np.maximum(p.noise, p.floor)[own] ** 2
+    noise = p.sigma[own] ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         possible = np.where(variance > 0.0, 1.0 - noise / variance, 0.0).clip(0.0)
     structured: Mask = np.zeros(series.n_states, dtype=bool)
@@ -545,7 +545,7 @@ def turning_state(p: Problem) -> list[Note]:
     """A note if the only state clearly rises and falls within a trajectory and nothing measured acts on it."""
     if len(p.data.is_control) != 1 or p.data.is_control.any() or not p.measured.all():
         return []
-    noise = float(np.maximum(p.noise, p.floor)[0])
+    noise = float(p.sigma[0])
     for run in p.data.trajectories:
         x = run.values[np.isfinite(run.values[:, 0]), 0]
         if len(x):

@@ -162,7 +162,7 @@ def misfit(squares: Array, counts: Array, floor: Array, independent: Array | Non
 
 def judge_on(p: Problem, polished: Polished, origin: Origin) -> Judged:
     """The polished law with its criterion on the data of a problem; see `judge`."""
-    floor, more = np.maximum(p.noise, p.floor), price_of_nothing(p, polished)
+    floor, more = p.sigma, price_of_nothing(p, polished)
     ties = find_ties(polished, p.scale.state)
     return judge(polished, floor, origin, independent=p.independent, more=more, ties=ties)
 

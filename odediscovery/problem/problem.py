@@ -125,6 +125,11 @@ class Problem:
         return np.stack([t.values[0] for t in self.smooth.trajectories])[:, ~self.data.is_control]
 
     @property
+    def sigma(self) -> Array:
+        """Standard deviation by which residuals are divided [states]."""
+        return np.maximum(self.noise, self.floor)
+
+    @property
     def integer_exponents(self) -> bool:
         """Whether exponents are known to be whole numbers."""
         return self.knowledge is not None and self.knowledge.integer
@@ -189,8 +194,7 @@ class Problem:
     @property
     def unexplained(self) -> float:
         """Mean square of the residuals of smoothing, over changing states, in units of the noise."""
-        sigma = np.maximum(self.noise, self.floor) * np.concatenate(self.relative_sigma)
-        residual = (pooled(self.data) - pooled(self.smooth)) / sigma
+        residual = (pooled(self.data) - pooled(self.smooth)) / (self.sigma * np.concatenate(self.relative_sigma))
         return float(np.nanmean(residual[:, ~self.constant] ** 2))
 
     @property
@@ -213,7 +217,7 @@ def has_little_noise(p: Problem) -> bool:
 
 def rounding_share(p: Problem) -> float:
     """Compute the mean square of rounding and integration errors, over changing states, in units of the noise."""
-    share = p.floor / np.maximum(p.noise, p.floor)
+    share = p.floor / p.sigma
     return 1.0 if p.constant.all() else float(np.mean(share[~p.constant] ** 2))
 
 

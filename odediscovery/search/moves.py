@@ -37,7 +37,7 @@ from odediscovery.laws.records import SETTLED, Candidate, FittedForm, FoundBy, P
 from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, has_little_noise, rounding_share
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
-from odediscovery.search.refinement import CHAOTIC_STATES, FOLLOWING, follow_closely, leaves_nothing, refined, sigma_of
+from odediscovery.search.refinement import CHAOTIC_STATES, FOLLOWING, follow_closely, leaves_nothing, refined
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import EXACT_SQUARES
@@ -277,7 +277,7 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
     doubt, moving = doubtful(law, p), ~p.constant
     if doubt.any() or (interval_squares(law, p)[moving] > SETTLED).any():
         return doubt
-    found = refined(p, law, but_whole_powers(law), p.initial, sigma_of(p), FOLLOWING)
+    found = refined(p, law, but_whole_powers(law), p.initial, p.sigma, FOLLOWING)
     if leaves_nothing(p, found):
         return doubt
     if has_no_memory([r[:, moving] for r in residuals(found.law, p.data, found.initial)]):
@@ -370,7 +370,7 @@ def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
 
     Normal noise of the same variance reaches twice as far.
     """
-    own, sigma = ~p.data.is_control, sigma_of(p)
+    own, sigma = ~p.data.is_control, p.sigma
     ratio = np.concatenate([(r / (s * sigma))[:, own] for r, s in zip(left, p.relative_sigma, strict=True)])
     if np.isfinite(ratio).sum(axis=0).min() < 40:  # too few to distinguish rounding from noise
         return False

@@ -35,10 +35,10 @@ from odediscovery.problem.problem import Problem, apply_knowledge_to_fit, increm
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.linearised import carried_along
-from odediscovery.solve.sensitivities import ConservedSums, residuals
+from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
-from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
+from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish_on, sharpened
 from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
 from odediscovery.stages.regression import allowed_products, library_law, polynomials
 
@@ -55,41 +55,10 @@ CHAOTIC_STATES = 3  # fewest of a chaotic law: curves in a plane do not cross (P
 NEAR = 1e-3
 
 
-def sigma_of(p: Problem) -> Array:
-    """Return the standard deviation by which residuals are divided [states]."""
-    return np.maximum(p.noise, p.floor)
-
-
 def residual_sigma(p: Problem, found: Polished) -> Array:
     """Compute the standard deviation of a law's residuals, at least the floor [states]."""
     sigma: Array = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
     return sigma
-
-
-def polish_on(
-    p: Problem,
-    law: PowerSum,
-    free: Free,
-    initial: Array,
-    sigma: Array,
-    most: int = EVALUATIONS,
-    fully: bool = True,
-    sums: ConservedSums = (),
-) -> Polished:
-    """Polish a law on the data of a problem; see `polish`."""
-    return polish(
-        law,
-        p.data,
-        initial,
-        sigma,
-        floor=p.floor,
-        nonnegative=p.nonnegative,
-        free=free,
-        most=most,
-        relative_sigma=p.relative_sigma,
-        sums=sums,
-        fully=fully,
-    )
 
 
 def refined(
@@ -111,7 +80,7 @@ def follow_closely(p: Problem, c: Candidate) -> tuple[Problem, Polished] | None:
     """Refine a candidate on whole trajectories, or else on pieces; None if it follows neither."""
     for q in (p, p.pieces(window_length(p))):
         initial = c.initial if q is p else q.initial
-        found = refined(q, c.law, c.free, initial, sigma_of(q), FOLLOWING)
+        found = refined(q, c.law, c.free, initial, q.sigma, FOLLOWING)
         if follows_closely(q, found, c):
             return q, found
     return None
@@ -122,7 +91,7 @@ def lengthened(whole: Problem, p: Problem, row: Judged, monitor: Monitor) -> Jud
     monitor.stage("join pieces", 1)
 
     def refit(q: Problem, found: Polished) -> Polished:
-        return refined(q, found.law, found.free, found.initial, sigma_of(q))
+        return refined(q, found.law, found.free, found.initial, q.sigma)
 
     return with_constants(p, row, join_pieces(whole, p, row.polished, refit))
 
@@ -132,13 +101,13 @@ def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
     if better is row.polished:
         return row
     law = better.law
-    here = polish_on(p, law, none_free(law), row.polished.initial, sigma_of(p))
+    here = polish_on(p, law, none_free(law), row.polished.initial, p.sigma)
     if not here.finite:
         return row
     joint = better.joint
     if better.initial.shape != here.initial.shape:
         # The pieces differ, but starts depend on the constants in the same way.
-        there = polish_on(p, law, better.free, here.initial, sigma_of(p), most=0)
+        there = polish_on(p, law, better.free, here.initial, p.sigma, most=0)
         joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
     polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
     return judge_on(p, polished, row.origin)
@@ -163,7 +132,7 @@ def count_independent(verdict: Verdict) -> Verdict:
         return verdict
     if p.samples_a_step:
         return with_independent(verdict, np.full(len(p.noise), 1.0 / p.samples_a_step))
-    sigma = sigma_of(p)
+    sigma = p.sigma
     left = [row.polished.squares / row.polished.counts.clip(1) for row in rows]
     misfits = [misfit(row.polished.squares, row.polished.counts, sigma) for row in rows]
     nearest = int(np.argmin(misfits))
@@ -221,9 +190,9 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
         # Once a law has diverged in chaos, no fit recovers, and trying takes longer than all else.
         most = FOLLOWED if p.clean else LOST
         ahead = i == chosen and measured_starts
-        if ahead and not follows(p, refined(p, law, before.free, initial, sigma_of(p), 0), most):
+        if ahead and not follows(p, refined(p, law, before.free, initial, p.sigma, 0), most):
             return None
-        after = refined(p, law, before.free, initial, sigma_of(p), EVALUATIONS if i == chosen else 0)
+        after = refined(p, law, before.free, initial, p.sigma, EVALUATIONS if i == chosen else 0)
         if i == chosen:
             if not follows(p, after):
                 return None
@@ -246,7 +215,7 @@ def follows(p: Problem, found: Polished, most: float = LOST) -> bool:
 def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
     """Whether the mean squared residual on trajectories is at most twice that on windows, or a solver's by default."""
     moving = ~p.constant
-    left = (found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum()
+    left = (found.squares / p.sigma**2)[moving].sum() / found.counts[moving].sum()
     return found.finite and (bool(left <= 2.0 * c.mean_square) or follows(p, found, SOLVER**2))
 
 
@@ -293,7 +262,7 @@ def _growth(p: Problem, carried: Sequence[Array], length: int) -> float:
     `carried` holds Phi of every interval, [intervals, states, states] for each trajectory.
     """
     moving = ~p.constant
-    sigma = sigma_of(p)[moving]
+    sigma = p.sigma[moving]
     squares, count = 0.0, 0
     for phi in (of_trajectory[:, moving][:, :, moving] for of_trajectory in carried):
         first = np.arange(0, len(phi) - length + 1, length)

@@ -51,7 +51,7 @@ from odediscovery.search.moves import (
     simplest,
     warm_start,
 )
-from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law, sigma_of
+from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.along import BETTER, propose_terms
@@ -298,7 +298,7 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         least = score(likely[0], p.samples) - BETTER
         noise = has_no_memory([r[:, ~q.data.is_control] for r in residuals(law.law, q.data, law.initial)])
         with at.monitor.part(CHAINS_SHARE):
-            laws = propose_terms(q, law.law, law.initial, sigma_of(q), family, at.monitor, vocabulary, cheaper=noise)
+            laws = propose_terms(q, law.law, law.initial, q.sigma, family, at.monitor, vocabulary, cheaper=noise)
         # The likeliest first: those with whole powers, or with others, which are fitted.
         whole = [has_whole_powers(one) for one in laws]
         for same in dict.fromkeys(whole):

@@ -289,6 +289,32 @@ def polish(
     return PolishedLaw(law, errors, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
 
 
+def polish_on(
+    p: Problem,
+    law: PowerSum,
+    free: Free,
+    initial: Array,
+    sigma: Array,
+    most: int = 25,
+    fully: bool = True,
+    sums: ConservedSums = (),
+) -> Polished:
+    """`polish` a law on the data of a problem."""
+    return polish(
+        law,
+        p.data,
+        initial,
+        sigma,
+        floor=p.floor,
+        nonnegative=p.nonnegative,
+        free=free,
+        most=most,
+        relative_sigma=p.relative_sigma,
+        sums=sums,
+        fully=fully,
+    )
+
+
 def as_it_is(
     law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, free: Free, relative_sigma: Sequence[Array]
 ) -> Polished:

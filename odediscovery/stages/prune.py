@@ -501,7 +501,7 @@ def _problem(
         leading = theta[left <= 10.0 * left.min()]
     if not long:
         return ShortResiduals(coarse.refined(chain, leading, ACCURACY_CLEAN if p.clean else ACCURACY), chain), theta
-    weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
+    weight = np.where(p.constant, 0.0, 1.0 / p.sigma)
     windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
     windows = windows.refined(chain, leading, ACCURACY)
     problem = LongResiduals(windows, chain, p.nonnegative)

@@ -42,7 +42,7 @@ from odediscovery.result.named import NamedConstants
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import SEARCHING, Monitor, check_time
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish import polish
+from odediscovery.stages.polish import polish, polish_on
 from odediscovery.textbook.registry import (
     ABOVE,
     ANYTHING,
@@ -712,7 +712,7 @@ def criterion_of(p: Problem, fitted: FittedForm, *, constants: int | None = None
     squares, counts = weighted_squares(p, fitted)
     charged = len(fitted.constants) if constants is None else constants
     price = price_of_name(charged, float(counts.sum()), fitted.starts.size)
-    return misfit(squares, counts, np.maximum(p.noise, p.floor), p.independent) + price
+    return misfit(squares, counts, p.sigma, p.independent) + price
 
 
 def weighted_squares(p: Problem, fitted: FittedForm) -> tuple[Array, Array]:
@@ -735,8 +735,8 @@ def price_of_name(constants: int, samples: float, starts: int) -> float:
 def is_left_to_noise(p: Problem, fitted: FittedForm) -> bool:
     """Whether the residuals of every state are no larger than underestimated noise explains."""
     squares, counts = weighted_squares(p, fitted)
-    seen, sigma = counts > 0, np.maximum(p.noise, p.floor)
-    return bool((squares[seen] <= UNDERESTIMATED * counts[seen] * sigma[seen] ** 2).all())
+    seen = counts > 0
+    return bool((squares[seen] <= UNDERESTIMATED * counts[seen] * p.sigma[seen] ** 2).all())
 
 
 def as_law(fitted: FittedForm) -> PowerSum | None:
@@ -785,17 +785,7 @@ def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:
     law, free = numbers[0].rescaled(p.scale.state, p.scale.time), numbers[1]
     if not all(np.isfinite(part).all() for part in law.constants):
         return None
-    sigma = np.maximum(p.noise, p.floor)
-    found = polish(
-        law,
-        p.data,
-        fitted.found.initial,
-        sigma,
-        floor=p.floor,
-        nonnegative=p.nonnegative,
-        free=free,
-        relative_sigma=p.relative_sigma,
-    )
+    found = polish_on(p, law, free, fitted.found.initial, p.sigma)
     return judge_on(p, found, Origin(0, "textbook")) if found.finite else None
 
 

@@ -15,7 +15,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import all_free
 from odediscovery.laws.records import Origin
 from odediscovery.problem.problem import pose, prepare
-from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.search.refinement import refined
 
 QUICK = Settings(members=3, hidden=4, adam_steps=200, lbfgs_steps=10)
 
@@ -152,7 +152,7 @@ def test_a_state_that_jumps_between_samples_is_named():
         series = TimeSeries.from_arrays(times, jumps.simulate([2.0, 0.0], times), ["x", "y"])
         p = prepare(series)
         scaled = law.rescaled(p.scale.state, p.scale.time)
-        row = judge_on(p, refined(p, scaled, all_free(scaled), p.initial, sigma_of(p)), Origin(0))
+        row = judge_on(p, refined(p, scaled, all_free(scaled), p.initial, p.sigma), Origin(0))
         notes.append(" ".join(conclude(Verdict.of(p, [row]), series, Settings(), Monitor()).messages))
     assert "x moves by 80% of its range between two neighbouring samples" in notes[0]
     assert "neighbouring samples" not in notes[1]

@@ -33,7 +33,7 @@ from odediscovery.judge.remarks import unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum, all_free, but_whole_powers
 from odediscovery.laws.records import SETTLED, Candidate, Origin
 from odediscovery.problem.problem import prepare
-from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.search.refinement import refined
 from odediscovery.stages.polish import polish
 
 TIMES = np.linspace(0.0, 10.0, 60)
@@ -51,7 +51,7 @@ def test_a_state_that_is_not_explained_is_no_law_however_small_it_is():
     series = two_states()
     p = prepare(series)
     law = PowerSum(np.array([[-0.3], [0.0]]), np.array([[1.0, 0.0]])).rescaled(p.scale.state, p.scale.time)
-    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
+    found = refined(p, law, all_free(law), p.initial, p.sigma)
     each = shares_explained(series, found.plain_squares * p.scale.state**2)
     assert each[0] > 0.999 and each[1] < 0.1
     least = least_shares(p, series, ResidualTests())
@@ -106,8 +106,8 @@ def verdict_on(law, noise, *, powers=False):
     p = prepare(series)
     law = law.rescaled(p.scale.state, p.scale.time)
     a, w, b, v = all_free(law)
-    found = refined(p, law, (a, w & powers, b, v), p.initial, sigma_of(p))
-    return Verdict.of(p, [judge(found, sigma_of(p), Origin(0))]), series
+    found = refined(p, law, (a, w & powers, b, v), p.initial, p.sigma)
+    return Verdict.of(p, [judge(found, p.sigma, Origin(0))]), series
 
 
 def test_a_term_beside_the_right_ones_is_taken_out():
@@ -176,7 +176,7 @@ def test_chaos_without_noise_hides_no_constant():
     truth = Equations.parse(["x", "y", "z"], {"x": "10*y - 10*x", "y": "28*x - x*z - y", "z": "x*y - 8/3*z"}).power_sum
     p = prepare(series_of(truth, np.array([[1.0, 2.0, 20.0]]), [np.linspace(0.0, 30.0, 3000)]))
     law = truth.rescaled(p.scale.state, p.scale.time)
-    found = refined(p, law, but_whole_powers(law), p.initial, sigma_of(p))
+    found = refined(p, law, but_whole_powers(law), p.initial, p.sigma)
     assert p.clean and found.finite
     assert len(found.joint.unknown)
     assert unidentifiable_combinations(p, found) == []
@@ -240,13 +240,7 @@ def test_a_law_is_claimed_where_no_walk_does_as_well():
     for x in (grown, wandered):
         p = prepare(TimeSeries.from_arrays(t, x))
         found = polish(
-            law,
-            p.data,
-            p.initial,
-            np.maximum(p.noise, p.floor),
-            floor=p.floor,
-            nonnegative=p.nonnegative,
-            relative_sigma=p.relative_sigma,
+            law, p.data, p.initial, p.sigma, floor=p.floor, nonnegative=p.nonnegative, relative_sigma=p.relative_sigma
         )
         price = penalty(found.law, found.free, 60.0, 1)
         claimed.append(found.finite and not is_walk_as_good(p, found.squares, found.counts, price, 1))

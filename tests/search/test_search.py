@@ -20,7 +20,7 @@ from odediscovery.problem.problem import linear_relations, prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
 from odediscovery.search import moves
 from odediscovery.search.moves import Proposal, Pruning, Search, as_grown
-from odediscovery.search.refinement import count_independent, detect_noiseless, refined, sigma_of
+from odediscovery.search.refinement import count_independent, detect_noiseless, refined
 from odediscovery.search.search import MOVES, families_table, moves_table, richer_families, vocabulary
 from odediscovery.settings import settings_for
 from odediscovery.solve.sensitivities import residuals
@@ -41,7 +41,7 @@ def test_noise_that_samples_show_stays():
 def fitted(p):
     """Logistic growth at the maximum of the likelihood."""
     law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    return refined(p, law, all_free(law), p.initial, sigma_of(p))
+    return refined(p, law, all_free(law), p.initial, p.sigma)
 
 
 @pytest.mark.parametrize(("smooth", "fewer"), [(0.0, False), (0.02, True)])

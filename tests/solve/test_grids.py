@@ -230,7 +230,7 @@ def problem(samples=30):
 
 
 def along_of(p, law=LAW):
-    return LinearisedTrajectory.of(p, law, p.initial, np.maximum(p.noise, p.floor))
+    return LinearisedTrajectory.of(p, law, p.initial, p.sigma)
 
 
 def responses(along):
@@ -251,7 +251,7 @@ def test_starts_are_what_other_starts_do():
     p = problem()
     along, size = along_of(p), 1e-5
     moved = p.initial + size * np.array([[0.0, 1.0], [0.0, 0.0]])
-    other = LinearisedTrajectory.of(p, LAW, moved, np.maximum(p.noise, p.floor))
+    other = LinearisedTrajectory.of(p, LAW, moved, p.sigma)
     expected = (along.residual - other.residual) / size
     assert along.starts()[:, 1] == pytest.approx(expected, rel=1e-2, abs=1e-3 * float(np.abs(expected).max()))
 

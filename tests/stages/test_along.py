@@ -12,7 +12,7 @@ from odediscovery.data.series import append_controls, with_controls
 from odediscovery.families import FAMILIES, POWERS, SUMS, Shape
 from odediscovery.laws.power_sum import PowerSum, Sums, but_whole_powers, count
 from odediscovery.problem.problem import prepare
-from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.search.refinement import refined
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages import along
 from odediscovery.stages.along import (
@@ -45,11 +45,11 @@ def in_noise(name, share=0.01, degree=4):
     w = np.array([row for row in itertools.product(range(degree + 1), repeat=n) if sum(row) <= degree], dtype=float)
     columns = np.prod(x[:, None] ** w, axis=2)
     begun = PowerSum(np.linalg.lstsq(columns, law.rhs(x), rcond=1e-8)[0].T, w).rescaled(p.scale.state, p.scale.time)
-    return law, x, p, refined(p, begun, but_whole_powers(begun), p.initial, sigma_of(p))
+    return law, x, p, refined(p, begun, but_whole_powers(begun), p.initial, p.sigma)
 
 
 def regression(p, fitted, family=SUMS):
-    followed = LinearisedTrajectory.of(p, fitted.law, fitted.initial, sigma_of(p))
+    followed = LinearisedTrajectory.of(p, fitted.law, fitted.initial, p.sigma)
     place = Place.of(p, followed, fitted.law, family)
     terms = [Product.of(shape, place.features.size) for shape in family.vocabularies[0](place.seen)]
     return Regression.of(place, followed, fitted.law, terms), terms
@@ -66,8 +66,8 @@ def test_published_rates_are_found_along_a_polynomial_that_follows_noisy_samples
     law, x, p, fitted = in_noise(name)
     truth = law.rhs(x)
     for _ in range(2):  # again along what was found
-        best = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor())[0]
-        fitted = refined(p, best, but_whole_powers(best), p.initial, sigma_of(p))
+        best = propose_terms(p, fitted.law, fitted.initial, p.sigma, SUMS, Monitor())[0]
+        fitted = refined(p, best, but_whole_powers(best), p.initial, p.sigma)
     found = fitted.law.unscaled(p.scale.state, p.scale.time)
     np.testing.assert_allclose(found.rhs(x), truth, atol=0.1 * np.abs(truth).max())
     written = sum(side.count(" + ") + side.count(" - ") + 1 for side in RATES[name][0].values())
@@ -76,17 +76,17 @@ def test_published_rates_are_found_along_a_polynomial_that_follows_noisy_samples
 
 def test_a_flux_has_one_shape_in_both_of_its_equations(prey):
     _, _, p, fitted, *_ = prey
-    best = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor())[0]
+    best = propose_terms(p, fitted.law, fitted.initial, p.sigma, SUMS, Monitor())[0]
     over = best.exponents[:, best.features.simple :].any(axis=1)
     assert over.sum() == 1 and (best.coefficients[:, over] != 0).all()
 
 
 def test_what_costs_less_is_found_and_what_costs_more_is_not_proposed(prey):
     _, _, p, polynomial, *_ = prey
-    (best, *_) = propose_terms(p, polynomial.law, polynomial.initial, sigma_of(p), SUMS, Monitor(), cheaper=True)
+    (best, *_) = propose_terms(p, polynomial.law, polynomial.initial, p.sigma, SUMS, Monitor(), cheaper=True)
     assert best.exponents[:, best.features.simple :].any(axis=1).sum() == 1
-    fitted = refined(p, best, but_whole_powers(best), p.initial, sigma_of(p))
-    again = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor(), cheaper=True)
+    fitted = refined(p, best, but_whole_powers(best), p.initial, p.sigma)
+    again = propose_terms(p, fitted.law, fitted.initial, p.sigma, SUMS, Monitor(), cheaper=True)
     own, others = count(but_whole_powers(best)), [count(but_whole_powers(law)) for law in again]
     assert others[0] == own and max(others) <= own + 1
 
@@ -116,8 +116,8 @@ def test_inputs_act_in_terms_along_a_law():
     a = np.linalg.lstsq(np.column_stack([x, x**2, x**3]), rate - feed)[0]
     begun = PowerSum(np.array([[1.0, *a], np.zeros(4)]), np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]))
     begun = begun.rescaled(p.scale.state, p.scale.time)
-    fitted = refined(p, begun, but_whole_powers(begun), p.initial, sigma_of(p))
-    best = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor())[0]
+    fitted = refined(p, begun, but_whole_powers(begun), p.initial, p.sigma)
+    best = propose_terms(p, fitted.law, fitted.initial, p.sigma, SUMS, Monitor())[0]
     found = best.unscaled(p.scale.state, p.scale.time).compact()
     np.testing.assert_allclose(found.rhs(np.column_stack([x, feed]))[:, 0], rate, atol=0.02)
     assert not found.coefficients[1].any() and found.n_monomials <= 3
@@ -125,14 +125,14 @@ def test_inputs_act_in_terms_along_a_law():
 
 def test_real_powers_are_found_by_their_family():
     _, _, p, fitted = in_noise("two substrates")
-    laws = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), POWERS, Monitor())
+    laws = propose_terms(p, fitted.law, fitted.initial, p.sigma, POWERS, Monitor())
     assert laws and all(law.features is None or not len(law.features.sums) for law in laws)
 
 
 def test_a_law_that_cannot_be_followed_has_no_proposals(prey):
     _, _, p, fitted, *_ = prey
     wild = PowerSum(np.full((2, 1), 1e3), np.full((1, 2), 2.0))
-    assert propose_terms(p, wild, fitted.initial, sigma_of(p), SUMS, Monitor()) == []
+    assert propose_terms(p, wild, fitted.initial, p.sigma, SUMS, Monitor()) == []
 
 
 def test_what_was_found_is_kept_when_time_ends(prey):
@@ -140,12 +140,12 @@ def test_what_was_found_is_kept_when_time_ends(prey):
     monitor = Monitor()
     monitor.spend(60.0)
     with monitor.part(0.0):
-        assert propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, monitor)
+        assert propose_terms(p, fitted.law, fitted.initial, p.sigma, SUMS, monitor)
 
 
 def test_directions_keep_what_responses_and_data_have(prey):
     _, _, p, fitted, at, terms = prey
-    followed = LinearisedTrajectory.of(p, fitted.law, fitted.initial, sigma_of(p))
+    followed = LinearisedTrajectory.of(p, fitted.law, fitted.initial, p.sigma)
     starts = followed.starts()
     ends = np.cumsum([len(x) for x in followed.x])[:-1]
 
@@ -337,7 +337,7 @@ def test_a_law_too_stiff_for_its_samples_or_that_reaches_zero_has_no_proposals(l
     p = prepare(TimeSeries.from_arrays([t], [values], list(law)))
     scaled = truth.power_sum.rescaled(p.scale.state, p.scale.time)
     for family in (POWERS, SUMS):
-        found = propose_terms(p, scaled, np.array([start]) / p.scale.state, sigma_of(p), family, Monitor())
+        found = propose_terms(p, scaled, np.array([start]) / p.scale.state, p.sigma, family, Monitor())
         assert all(np.isfinite(part).all() for one in found for part in one.constants)
 
 

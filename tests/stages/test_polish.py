@@ -23,7 +23,7 @@ from odediscovery.laws.power_sum import (
 )
 from odediscovery.laws.records import Covariance, Origin, Polished
 from odediscovery.problem.problem import prepare
-from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.search.refinement import refined
 from odediscovery.solve.sensitivities import Starts, TrajectoryResiduals, residual_squares
 from odediscovery.stages.polish import (
     merge_monomials,
@@ -323,8 +323,8 @@ def test_errors_of_a_scaled_fit_are_those_of_a_fit_in_the_users_units():
     series = measured(0.02)
     p, law = prepare(series), PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
     scaled = law.rescaled(p.scale.state, p.scale.time)
-    errors = unscaled_errors(refined(p, scaled, all_free(scaled), p.initial, sigma_of(p)), p.scale)
-    sigma = sigma_of(p) * p.scale.size
+    errors = unscaled_errors(refined(p, scaled, all_free(scaled), p.initial, p.sigma), p.scale)
+    sigma = p.sigma * p.scale.size
     own = polish(law, series, np.array([[5.0]]), sigma, floor=sigma * 1e-6, nonnegative=p.nonnegative)
     assert errors.coefficients == pytest.approx(own.errors.coefficients, rel=1e-3)
     assert errors.exponents == pytest.approx(own.errors.exponents, rel=1e-3)
@@ -336,7 +336,7 @@ def test_what_is_held_at_a_round_number_is_exact_and_at_another_unknown():
     for exponent, error in ((1.0, 0.0), (1.0123456789, np.nan)):
         law = PowerSum(np.array([[-1.0]]), np.array([[exponent]])).rescaled(p.scale.state, p.scale.time)
         a, w, b, v = all_free(law)
-        found = refined(p, law, (a, w & False, b, v), p.initial, sigma_of(p))
+        found = refined(p, law, (a, w & False, b, v), p.initial, p.sigma)
         errors = unscaled_errors(found, p.scale)
         np.testing.assert_array_equal(errors.exponents, [[error]])
         assert errors.coefficients[0, 0] > 0.0

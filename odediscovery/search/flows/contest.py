@@ -32,7 +32,6 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.flows.flows import BEGINNINGS, Compartments, Flow, Rough, Structure, law_of, rough_fits, units
-from odediscovery.search.refinement import polish_on, sigma_of
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import (
     LEAST_START,
@@ -42,7 +41,7 @@ from odediscovery.solve.sensitivities import (
     residual_squares,
     tolerance,
 )
-from odediscovery.stages.polish import snap
+from odediscovery.stages.polish import polish_on, snap
 
 # The number of structures grows exponentially with states and flows; these limits bound the time.
 STATES = 4  # most states in all
@@ -144,7 +143,7 @@ class _Contest:
 
     def __init__(self, p: Problem, problem: Compartments, starts: Starts) -> None:
         self.p, self.problem, self.starts = p, problem, starts
-        self.sigma = sigma_of(p)
+        self.sigma = p.sigma
         self.rows: list[Judged] = []
         self.structures: list[tuple[Flow, ...]] = []
 
