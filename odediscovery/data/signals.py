@@ -96,7 +96,7 @@ class Signal:
         values = np.vstack([self.values, np.where(time, end, self.values[-1])])
         return Signal(np.append(self.times, end), values, self.held)
 
-    def part(self, samples: slice) -> Signal:
+    def part(self, samples: slice | NDArray[Any]) -> Signal:
         """Select samples."""
         return Signal(self.times[samples], self.values[samples], self.held)
 
@@ -134,7 +134,7 @@ class Trajectory:
     controls: Signal | None = None
     recorded: Recorded | None = None
 
-    def part(self, samples: slice) -> Trajectory:
+    def part(self, samples: slice | NDArray[Any]) -> Trajectory:
         """Select samples, keeping the label."""
         sigma = None if self.sigma is None else self.sigma[samples]
         controls = self.controls and self.controls.part(samples)

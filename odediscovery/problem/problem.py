@@ -473,7 +473,7 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
                 "only has to stay below it"
             )
     series = dataclasses.replace(series, trajectories=tuple(runs), messages=(*series.messages, *notes))
-    return without_controls(series, [name for name in columns_of_groups(settings) if name in series.controls])
+    return without_controls(series, columns_of_groups(settings))
 
 
 def where_starts_hold(series: TimeSeries, settings: Settings) -> list[str]:
@@ -528,9 +528,9 @@ def _count_noise(run: Trajectory, recorded: Recorded, states: tuple[str, ...]) -
 
 def without_controls(series: TimeSeries, names: list[str]) -> TimeSeries:
     """Remove some controls from a series."""
-    if not names:
-        return series
     kept = [k for k, name in enumerate(series.controls) if name not in names]
+    if len(kept) == len(series.controls):
+        return series
     runs = []
     for run in series.trajectories:
         assert run.controls is not None
@@ -750,10 +750,8 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
 
 def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
     """Drop samples with missing values if enough others remain."""
-    whole = np.isfinite(t.values[:, seen]).all(axis=1)
-    if whole.all() or whole.mean() < WORTH * share:
-        return t
-    return Trajectory(t.time[whole], t.values[whole], t.label, None if t.sigma is None else t.sigma[whole])
+    whole: Mask = np.isfinite(t.values[:, seen]).all(axis=1)
+    return t if whole.all() or whole.mean() < WORTH * share else t.part(whole)
 
 
 def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
@@ -765,9 +763,7 @@ def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
     way = np.concatenate([[0.0], np.cumsum(way)])
     count = min(max(round(wanted), FITTED), len(t.time))
     places = np.unique(np.searchsorted(way, np.linspace(0.0, way[-1], count)))
-    chosen = places.clip(0, len(t.time) - 1)
-    sigma = None if t.sigma is None else t.sigma[chosen]
-    return Trajectory(t.time[chosen], t.values[chosen], t.label, sigma)
+    return t.part(places.clip(0, len(t.time) - 1))
 
 
 def _most_neighbours(series: TimeSeries, most: int, noise: Array) -> int:
