@@ -406,41 +406,29 @@ class FilledForm:
 
 
 def compiled_law(law: PowerSum | FilledForm, free: Free | None = None) -> tuple[CompiledForm, list[float]]:
-    """The form of a law and the values of its parameters; see `form_of_law`."""
+    """The form of a law, with slopes by the free constants (default: all), and the values of its parameters.
+
+    Those of a sum of powers are its constants that are non-zero or free, the rates of its functions, and the shares of
+    its flows.
+    """
     if isinstance(law, FilledForm):
         form = law.form if free is None else law.form.seeking(tuple(np.flatnonzero(free[0]).tolist()))
         return form, [*law.values.tolist(), *law.known]
-    return form_of_law(law, free), constants_of(law, free)
-
-
-def constants_of(law: PowerSum, free: Free | None = None) -> list[float]:
-    """Values of the parameters of `form_of_law`, in its order: constants, rates of functions, shares of flows."""
-    rates = () if law.features is None else [f.rate for f in law.features.functions]
-    flows = () if law.stoichiometry is None else law.stoichiometry[law.stoichiometry != 0].tolist()
-    parts = zip(law.constants, standing(law, free), strict=True)
-    return [*(c for part, there in parts for c in part[there].tolist()), *rates, *flows]
-
-
-def standing(law: PowerSum, free: Free | None = None) -> list[Mask]:
-    """Masks of the constants A, W, B and V that are parameters: those that are non-zero or fitted."""
-    if free is None:
-        return [part != 0 for part in law.constants]
-    return [(part != 0) | mask for part, mask in zip(law.constants, free, strict=True)]
-
-
-def form_of_law(law: PowerSum, free: Free | None = None) -> CompiledForm:
-    """The form of a sum of powers with the parameters of `constants_of` and slopes by the free ones (default: all)."""
-    there = standing(law, free)
-    functions = () if law.features is None else tuple((f.name, f.state) for f in law.features.functions)
-    flows = law.stoichiometry
+    there, sought = [part != 0 for part in law.constants], None
+    if free is not None:
+        there = [own | mask for own, mask in zip(there, free, strict=True)]
+        sought = np.concatenate([mask[own] for mask, own in zip(free, there, strict=True)]).tobytes()
+    constants = [c for part, own in zip(law.constants, there, strict=True) for c in part[own].tolist()]
+    functions = () if law.features is None else law.features.functions
+    flows, pattern = law.stoichiometry, None
+    if flows is not None:
+        pattern = flows.shape, (flows != 0).tobytes()
     a, w, b, v = there
     kinds = (a, _kinds(law.constants[1], w), b, _kinds(law.constants[3], v))
     shapes = tuple((part.shape, part.astype(np.uint8).tobytes()) for part in kinds)
-    pattern = None if flows is None else (flows.shape, (flows != 0).tobytes())
-    sought = None
-    if free is not None:
-        sought = np.concatenate([mask[own] for mask, own in zip(free, there, strict=True)]).tobytes()
-    return _form(law.n_states, shapes, functions, pattern, law.mirrored, sought)
+    named = tuple((f.name, f.state) for f in functions)
+    form = _form(law.n_states, shapes, named, pattern, law.mirrored, sought)
+    return form, [*constants, *(f.rate for f in functions), *(() if flows is None else flows[flows != 0].tolist())]
 
 
 # Kinds of exponents: absent, 1, another whole number, fractional.
@@ -463,7 +451,7 @@ def _form(
     mirrored: tuple[int, ...],
     sought: bytes | None,
 ) -> CompiledForm:
-    """The form of a sum of powers; its parameters are numbered in the order of `constants_of`."""
+    """The form of a sum of powers; its parameters are numbered as in `compiled_law`."""
     g, numbers = Graph(), itertools.count()
 
     def numbered(kinds: NDArray[Any]) -> Indices:

@@ -21,7 +21,7 @@ from scipy.linalg import block_diag
 from odediscovery.data.series import Trajectory
 from odediscovery.data.signals import Signal
 from odediscovery.ivp.solvers import rk4_step
-from odediscovery.laws.compiled import constants_of, form_of_law
+from odediscovery.laws.compiled import compiled_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import SQUARED, Array, Mask
@@ -201,5 +201,6 @@ def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:
 def _slopes(law: PowerSum, x: Array) -> Array:
     """df/dx at points x [..., states], [..., states, states]."""
     with np.errstate(all="ignore"):
-        _, slopes = form_of_law(law).seeking(()).linearised(np.moveaxis(x, -1, 0), constants_of(law))
+        form, constants = compiled_law(law)
+        _, slopes = form.seeking(()).linearised(np.moveaxis(x, -1, 0), constants)
     return np.nan_to_num(np.moveaxis(slopes, (0, 1), (-2, -1)))

@@ -12,9 +12,8 @@ from odediscovery.laws.compiled import (
     FUNCTIONS,
     Graph,
     GraphFunction,
-    constants_of,
+    compiled_law,
     form_of_expressions,
-    form_of_law,
     point_field,
     vector_field,
 )
@@ -180,7 +179,8 @@ def test_what_is_no_number_stays_none():
 @pytest.mark.parametrize("name", sorted(LAWS))
 def test_slopes_are_those_of_differences(name):
     law = LAWS[name]
-    form, p = form_of_law(law), np.array(constants_of(law))
+    form, constants = compiled_law(law)
+    p = np.array(constants)
     x = np.random.default_rng(2).uniform(1.1, 2.0, (2, 5))
     _, slopes = form.linearised(x, p)
     step = 1e-6
@@ -208,14 +208,14 @@ def test_slopes_of_functions_are_those_of_sympy(text):
 def test_members_have_constants_of_their_own():
     law = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
     of_members = [np.array([-0.5, -2.0])]
-    found = form_of_law(law).rates(np.ones((1, 2)), [*of_members, 1.0])
+    found = compiled_law(law)[0].rates(np.ones((1, 2)), [*of_members, 1.0])
     assert found.tolist() == [[-0.5, -2.0]]
 
 
 def test_laws_of_one_form_share_it():
     one = PowerSum(np.array([[-0.5]]), np.array([[1.7]]))
     other = PowerSum(np.array([[3.0]]), np.array([[0.3]]))
-    assert form_of_law(one) is form_of_law(other)
+    assert compiled_law(one)[0] is compiled_law(other)[0]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from odediscovery.fitting.windows import descend, finite_squares
 from odediscovery.ivp.solvers import rk4_step
-from odediscovery.laws.compiled import form_of_law
+from odediscovery.laws.compiled import compiled_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
@@ -310,7 +310,8 @@ class _Batch:
         )
         a = np.concatenate([coefficients, known]).swapaxes(0, 1)[..., None]
         used = np.any(a, axis=(2, 3))
-        form, constants = form_of_law(PowerSum(used.astype(float), w)), [*a[used], *w[w != 0].tolist()]
+        form, _ = compiled_law(PowerSum(used.astype(float), w))
+        constants = [*a[used], *w[w != 0].tolist()]
         x, found = start, [start]
         for gap, controls in zip(self.gaps, self.controls, strict=True):
             acting = np.broadcast_to(controls[:, None], (len(controls), *x.shape[1:]))
