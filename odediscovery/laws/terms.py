@@ -119,15 +119,17 @@ def sides_of_law(
         else:
             simple.append(Call(f.name, (Term(Number(f.plain_rate), (Power(name),)),)))
     b, (w, v, first) = features.sums.weights, as_written(law)
-    ones = [Term(ONE, _powers(simple, one, np.zeros_like(one), law.mirrored, spare)) for one in first]
-    inner = [_powers(simple, row, errors, law.mirrored, spare) for row, errors in zip(v, v_error, strict=True)]
-    brackets: list[Base] = [
-        Bracket((one, *_terms(row, errors, v, inner, spare))) for row, errors, one in zip(b, b_error, ones, strict=True)
+
+    def products(bases: Sequence[Base], rows: Array, errors: Array) -> list[tuple[Power, ...]]:
+        return [_powers(bases, *of, law.mirrored, spare) for of in zip(rows, errors, strict=True)]
+
+    ones, inner = products(simple, first, np.zeros_like(first)), products(simple, v, v_error)
+    sums = [
+        Bracket((Term(ONE, one), *_terms(row, errors, v, inner, spare)))
+        for row, errors, one in zip(b, b_error, ones, strict=True)
     ]
-    outer = [
-        _powers([*simple, *brackets], row, errors, law.mirrored, spare) for row, errors in zip(w, w_error, strict=True)
-    ]
-    return [_terms(row, errors, w, outer, spare) for row, errors in zip(law.coefficients, a_error, strict=True)]
+    outer = products([*simple, *sums], w, w_error)
+    return [_terms(*of, w, outer, spare) for of in zip(law.coefficients, a_error, strict=True)]
 
 
 class Notation(NamedTuple):

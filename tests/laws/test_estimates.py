@@ -12,7 +12,7 @@ from odediscovery.laws.power_sum import PowerSum, all_free, none_free
 from odediscovery.laws.records import Covariance, Estimates
 from odediscovery.problem.problem import prepare
 from odediscovery.solve.sensitivities import sensitivities
-from odediscovery.stages.polish import polish, unscaled_errors
+from odediscovery.stages.polish import polish, polish_on, unscaled_errors
 
 T = np.linspace(0.0, 12.0, 40)
 ONE = Scale(np.ones(1), 1.0)
@@ -117,9 +117,7 @@ def test_only_the_starts_of_trajectories_are_kept_not_those_of_pieces():
     whole = prepare(series_of(PREY, STARTS, [np.linspace(0.0, 20.0, 41)] * 2, noise=0.02))
     p = whole.pieces(10)
     law = PREY.rescaled(p.scale.state, p.scale.time)
-    found = polish(
-        law, p.data, p.initial, p.noise, floor=p.floor, nonnegative=p.nonnegative, relative_sigma=p.relative_sigma
-    )
+    found = polish_on(p, law, all_free(law), p.initial, p.noise)
     kept = estimates(p, found)
     assert len(found.initial) == 8 and kept.initial.shape == (2, 2)
     np.testing.assert_array_equal(kept.initial, found.initial[[0, 4]])
