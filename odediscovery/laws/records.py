@@ -138,11 +138,10 @@ def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
 def constants(equations: Equations, freedom: float | None) -> dict[str, list[dict[str, Any]]]:
     """One entry per constant of the equation of each state, by state; shared exponents appear in each equation.
 
-    An entry has "kind" (`coefficient` and `exponent` of the terms, `inner_weight` and
-    `inner_exponent` of the sums 1 + sum_j b_j m_j), the index of its "monomial" or inner monomial,
-    for an inner weight the index of its "sum", for exponents the feature that they are "of" (a
-    column, a function of one, an inner sum), and "value", "standard_error", "interval" and
-    "snapped". The exponent of exp(x) is the factor of x.
+    An entry has "kind" (`inner_...` for those of the sums 1 + sum_j b_j m_j), the index of its "monomial" or inner
+    monomial, for an inner weight the index of its "sum", for exponents the feature that they are "of" (a column, a
+    function of one, an inner sum), and "value", "standard_error", "interval" and "snapped". The exponent of exp(x) is
+    the factor of x.
     """
     law, errors = equations.law, equations.standard_errors
     if law is None:

@@ -220,8 +220,7 @@ def simulate_system(
         set: values of parameters, or start values of states.
         samples: number of equally spaced samples, ends included.
         until: last time.
-        noise: standard deviation of added normal noise, as a share of each state's standard
-            deviation over the samples.
+        noise: standard deviation of added normal noise, as a share of that of each state over the samples.
         seed: of the noise.
 
     Raises:

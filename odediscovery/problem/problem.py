@@ -22,9 +22,8 @@ and so is its noise. Other latent states stay without samples: only whole trajec
 determine them.
 
 The search sees fewer samples of a long series; the chosen law is refined and judged on all of them. Clean samples are
-selected at equal steps of time and path; noisy ones are replaced by the mean of every k neighbours, moved to their
-mid-time along the local parabola (Savitzky and Golay, Analytical Chemistry 36, 1964). Where these would be too few for
-the extrema of the states, runs of neighbours spread over the series are used.
+selected; noisy neighbours are averaged (Savitzky and Golay, Analytical Chemistry 36, 1964). Where the extrema of the
+states need more, runs of neighbours spread over the series are used.
 
 A state counts as sign-changing only when its negative part exceeds the noise and a single stray sample. Every other
 state is nonnegative with noise, or nonpositive; then its mirror image -x is fitted, and its scale is negative. A state
@@ -229,10 +228,9 @@ def increment_squares(p: Problem) -> Array:
 
 
 def count_peaks(values: Array, prominence: float) -> int:
-    """Count local maxima with a prominence of at least `prominence`; a plateau counts once, an end never.
+    """Count local maxima that stand out by at least `prominence`; a plateau counts once, an end never.
 
-    A maximum stands out from the higher of its two bases: the lowest values on either side before the next higher
-    value. scipy.signal defines it in the same way, but takes long to load.
+    The prominence is that of scipy.signal, which takes long to load.
 
     >>> count_peaks(np.array([0.0, 3.0, 2.5, 2.6, 0.0, 1.0, 1.0, 0.5]), 0.5)
     2
@@ -301,9 +299,8 @@ def linear_relations(p: Problem) -> list[tuple[Array, float]]:
 def redundant_states(p: Problem) -> Mask:
     """Mask the redundant state of every linear relation of noisy data, bool [states].
 
-    It hardly changes, x = m (1 + d), so that every power of it is linear in d,
-    x^w = m^w (1 + w d + O(d^2)), and it is a linear combination of the others in all samples.
-    With it, every law could be written in many ways, as differences of large terms.
+    It hardly changes, x = m (1 + d), so that every power of it is linear in d, and it is a linear combination of the
+    others in all samples: with it, every law could be written in many ways, as differences of large terms.
     """
     found: Mask = np.zeros(p.data.n_states, dtype=bool)
     for weights, _ in [] if p.clean else linear_relations(p):
@@ -642,10 +639,9 @@ def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowle
 
 
 def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
-    """`prepare` the measured states, and add the latent ones without samples.
+    """`prepare` the measured states, and add the latent ones, which are nonnegative, without samples.
 
-    The scale of a latent state is the most that a conserved sum allows, or else the largest
-    scale of a measured state; a latent state is nonnegative.
+    The scale of a latent state is the most that a conserved sum allows, or else the largest of a measured state.
     """
     seen = measured(series)
     if seen.all():
@@ -956,12 +952,9 @@ def _find_signs(data: TimeSeries, noise: _Noise, floor: Array) -> tuple[_Noise, 
 
 
 def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:
-    """Return the noise given by the user: standard deviation of each state, and relative ones of its samples.
+    """Return the noise given by the user: sqrt(mean(sigma^2)) of each state, and sigma over it of every sample.
 
-        noise = sqrt(mean(sigma^2)),    relative = sigma / noise
-
-    over all observed samples, where the mean counts sigma as at most ten times its median: a few
-    very uncertain samples do not make the others noisy.
+    The mean counts sigma as at most ten times its median: a few very uncertain samples do not make the others noisy.
     """
     known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in series.trajectories]
     noise = np.full(series.n_states, np.nan)
@@ -994,8 +987,7 @@ def _contradictions(data: TimeSeries, noise: _Noise) -> tuple[str, ...]:
 def find_strays(values: Sequence[Array], noise: Array) -> Mask:
     """Mask the states that are slightly below 0 in at most one sample of each trajectory, bool [states].
 
-    A state that changes sign stays below 0 for a while. A single negative sample is noise, even
-    where noise that was assumed to grow with the state seemed to vanish near 0.
+    A state that changes sign stays below 0 for a while; a single negative sample is noise.
 
     >>> find_strays([np.array([[-0.3, -0.3], [1.2, -0.2], [2.1, 0.9]])], noise=np.array([0.1, 0.1]))
     array([ True, False])

@@ -722,11 +722,7 @@ def weighted_squares(p: Problem, fitted: FittedForm) -> tuple[Array, Array]:
 
 
 def price_of_name(constants: int, samples: float, starts: int) -> float:
-    """The penalty of a law with a name.
-
-    Its terms were not chosen one by one: the name was chosen, at the same charge for any number of
-    constants.
-    """
+    """The penalty of a law with a name, which was chosen at the same charge for any number of constants."""
     each = value_penalty(samples) * correction(samples, constants + starts)
     # Charge for choosing one of the textbook laws [criterion]
     return constants * each + 2.0 * math.log(15.0)
