@@ -547,7 +547,8 @@ def _features(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr
 Written: TypeAlias = str | Sequence[str] | Mapping[str, str]
 
 _NUMBER = re.compile(r"(?<![\w.])(?P<value>\d+\.?\d*|\.\d+)(?P<error>\(\d+\))?(?P<power>[eE][+-]?\d+)?(?![\w.])")
-_NAME = re.compile(r"[^\W\d]\w*")
+# A name, but not the e of 1e-7.
+NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _EQUATION = re.compile(r"\s*(?P<state>[^=]+?)\s*['\u2019\u2032]\s*=(?P<side>.*)", re.DOTALL)
 # The same as textbooks write it, dx/dt = ...
 _DERIVATIVE = re.compile(r"\s*d\s*(?P<state>[^=]+?)\s*/\s*d\s*[^=/]+?\s*=(?P<side>.*)", re.DOTALL)
@@ -575,13 +576,10 @@ class Form:
 
     def holding(self, values: Mapping[str, float]) -> Form:
         """The form with some constants replaced by numbers."""
-
-        def numbered(text: str) -> str:
-            return _NAME.sub(lambda m: f"({values[m[0]]!r})" if m[0] in values else m[0], text)
-
+        numbers = {name: f"({value!r})" for name, value in values.items()}
         left = [(name, start) for name, start in zip(self.names, self.starts, strict=True) if name not in values]
         names, starts = tuple(name for name, _ in left), tuple(start for _, start in left)
-        return replace(self, texts=tuple(map(numbered, self.texts)), names=names, starts=starts)
+        return replace(self, texts=tuple(renamed(text, numbers) for text in self.texts), names=names, starts=starts)
 
     def open(self) -> Equations:
         """The equations with the constants as additional controls, after the others."""
@@ -594,8 +592,13 @@ class Form:
     def lines(self) -> list[str]:
         """The equations as written, with ^ for powers."""
         back = {safe: name for name, safe in identifiers((*self.states, *self.controls)).items()}
-        shown = [_NAME.sub(lambda m: back.get(m[0], m[0]), text).replace("**", "^") for text in self.texts]
+        shown = (renamed(text, back).replace("**", "^") for text in self.texts)
         return [f"{state}' = {text}" for state, text in zip(self.states, shown, strict=True)]
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A text with other names, or expressions, in place of some of its names."""
+    return NAME.sub(lambda match: names.get(match[0], match[0]), text)
 
 
 def read_form(
@@ -676,7 +679,7 @@ def _names(texts: Sequence[str], taken: set[str], time_name: str) -> list[str]:
     """Names other than states and functions, in order of appearance."""
     found: dict[str, None] = {}
     for side in texts:
-        for match in _NAME.finditer(_NUMBER.sub(lambda m: " " * len(m[0]), side)):
+        for match in NAME.finditer(_NUMBER.sub(lambda m: " " * len(m[0]), side)):
             called = side[match.end() :].lstrip().startswith("(")
             if match[0] in taken or called:
                 continue

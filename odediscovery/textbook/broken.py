@@ -6,14 +6,13 @@ S' = -b(t)*S*I,        b(t) = b before t_1, b_1 from t_1 on, b_2 from t_2 on, ..
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from odediscovery.judge.notes import Note, changing_constant
-from odediscovery.laws.equations import Form
+from odediscovery.laws.equations import Form, renamed
 from odediscovery.laws.expressions import constant, identifiers
 from odediscovery.laws.records import FittedForm
 from odediscovery.problem.problem import Problem
@@ -144,8 +143,7 @@ def _with_steps(form: Form, name: str, controls: Sequence[str]) -> Form:
         f"{value}*{before}" if after == "0" else f"{value}*({before} - {after})"
         for value, before, after in zip([name, *later], steps, steps[1:], strict=False)
     ]
-    written = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w])")
-    texts = tuple(written.sub(f"({' + '.join(parts)})", text) for text in form.texts)
+    texts = tuple(renamed(text, {name: f"({' + '.join(parts)})"}) for text in form.texts)
     names = (*form.names, *later)
     return dataclasses.replace(form, controls=tuple(controls), texts=texts, names=names, starts=(None,) * len(names))
 

@@ -9,16 +9,14 @@ for the others the registry gives a kind, which determines the range of initial 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.laws.equations import Form
+from odediscovery.laws.equations import NAME, Form, renamed
 from odediscovery.laws.expressions import identifiers
 
 PLACES = ("x", "y", "z", "v")
-_NAME = re.compile(r"[^\W\d]\w*")
 
 # Kinds of nonlinear constants, each followed by the state that sets its scale.
 SIZE, RESTING, BELOW, ABOVE, INVERSE, POWER = "size", "resting value", "below", "above", "1/size", "power"
@@ -53,7 +51,7 @@ class TextbookLaw:
     @property
     def constants(self) -> tuple[str, ...]:
         """Names of the constants, in order of appearance."""
-        found = [name for side in self.sides for name in _NAME.findall(side)]
+        found = [name for side in self.sides for name in NAME.findall(side)]
         return tuple(dict.fromkeys(name for name in found if name not in (*PLACES, *_FUNCTIONS)))
 
     def called(self, names: Sequence[str], values: Sequence[float]) -> str:
@@ -86,13 +84,12 @@ class TextbookLaw:
         for k, state in enumerate(order or states):
             place = dict(zip(PLACES, [safe[s] for s in ([state] if alone else order or states)], strict=False))
             place |= {name: _free(f"{name}{k + 1}" if alone else name, taken) for name in self.constants}
-            side = self.sides[0 if alone else k]
-            sides[state] = _NAME.sub(lambda m, p=place: p.get(m[0], m[0]), side)  # type: ignore[misc]
+            sides[state] = renamed(self.sides[0 if alone else k], place)
             for name, what in self.sought.items():
                 kind, _, of = what.rpartition(" ")
                 sought[place[name]] = f"{kind} {place[of]}"
         texts = tuple(sides[state] for state in states)
-        names = tuple(dict.fromkeys(name for text in texts for name in _NAME.findall(text) if name not in taken))
+        names = tuple(dict.fromkeys(name for text in texts for name in NAME.findall(text) if name not in taken))
         return Form(tuple(states), (), texts, names, (None,) * len(names), time_name), sought
 
 

@@ -313,6 +313,11 @@ def test_numbers_are_constants_where_they_were_fitted(written, text, starts):
     assert list(form.starts) == starts
 
 
+def test_the_e_of_a_number_is_no_constant():
+    form = read_form("x' = e*x - 1e-7*x^2", ["x"]).holding({"e": 2.0})
+    assert (form.texts, form.names) == (("(2.0)*x - 1e-07*x**2",), ())
+
+
 def test_names_that_are_no_identifiers_are_read_as_printed():
     form = read_form("cell count' = k*cell count*feed rate - 0.5(1)*cell count", ["cell count"], controls=["feed rate"])
     assert form.texts == ("k*cell_count*feed_rate - c1*cell_count",)
