@@ -11,15 +11,10 @@
                go together is chosen by BIC of the equations integrated over the first part and
                over the last one
 
-For chaotic systems pysindy uses polynomials of degree 4, as in the benchmark of Kaptanoglu et al. (2023):
-
-    weak-stlsq   rows are integrals over 200 subdomains of each trajectory, without derivatives
-    stlsq        rates by finite differences
-    miosr        the same rates, the best subset of each size by mixed-integer optimisation (gurobipy)
-
-Thresholds grow from 1e-6 by a constant factor. The model with the least AIC of the rates of trajectories
-without noise is chosen, for subsets separately for each equation; here with one model of all data instead
-of ten of halves.
+For chaotic systems pysindy uses polynomials of degree 4, as in the benchmark of Kaptanoglu et al. (2023), and STLSQ of
+the weak form, without derivatives: rows are integrals over 200 subdomains of each trajectory. Thresholds grow from 1e-6
+by a constant factor. The model with the least AIC of the rates of trajectories without noise is chosen, here with one
+model of all data instead of ten of halves.
 
 All other choices use only the noisy training series. The packages are optional: `pip install
 "odediscovery[bench]"`.
@@ -34,7 +29,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -65,10 +60,11 @@ except ImportError:
 Rates: TypeAlias = tuple[Array, Array]
 
 
-def check_installed(name: str) -> None:
-    """Check that the package of a peer is installed, or raise an `InputError` with instructions."""
-    if {"pysindy": pysindy, "pyoperon": SymbolicRegressor}[name] is None:
-        raise InputError(f'--method {name} needs the package {name}: pip install "odediscovery[bench]"')
+def check_installed(method: str) -> None:
+    """Check that the package of a method is installed, or raise an `InputError` with instructions."""
+    package, found = ("pyoperon", SymbolicRegressor) if method == "pyoperon" else ("pysindy", pysindy)
+    if found is None:
+        raise InputError(f'--method {method} needs the package {package}: pip install "odediscovery[bench]"')
 
 
 def fitted(optimiser: Any, columns: Array, rates: Array) -> Array | None:
@@ -126,8 +122,8 @@ class Library:
     exponents: Array
     waves: int = 0
 
-    def columns(self, x: Array, state: Array) -> Array:
-        """The functions at x [samples, states] in units of `state`."""
+    def columns(self, x: Array, state: Array | float = 1.0) -> Array:
+        """The functions at x [samples, states] in units of `state`; nan for fractional powers of negative values."""
         values = np.ones((len(x), len(self.exponents)))
         with np.errstate(all="ignore"):
             for k, w in enumerate(self.exponents.T):
@@ -395,39 +391,41 @@ def _with_and_without(text: str, length: int, off: Array, names: list[str]) -> l
 
 # pysindy on chaotic systems
 
-# (training data, exact trajectories to choose by, seconds it may take, seed) -> equations.
-SparseMethod: TypeAlias = Callable[[TimeSeries, Sequence[Array], float, int], Equations]
-
 DEGREE = 4
 RIDGE = 1e-5
 
 
-def sparse_methods() -> dict[str, SparseMethod]:
-    """The installed methods by name; stlsq replaces a missing miosr."""
-    if pysindy is None:
-        return {}
-    names = "weak-stlsq", "miosr" if hasattr(pysindy, "MIOSR") else "stlsq"
-    return {name: METHODS[name] for name in names}
-
-
-def check_sparse_methods(names: Sequence[str]) -> None:
-    """Check that these methods are installed, or raise an `InputError` with instructions."""
-    known = {*sparse_methods(), *(["stlsq"] if pysindy is not None else [])}
-    for name in names:
-        if name not in known:
-            package = "gurobipy" if name == "miosr" and pysindy is not None else "pysindy"
-            raise InputError(f"--method {name} needs the package {package}: pip install {package}")
-
-
 def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, seed: int) -> Equations:
-    """STLSQ of the weak form, with random subdomains."""
-    times = train.trajectories[0].time
+    """STLSQ of the weak form with the threshold that suits exact trajectories best [samples, states]."""
+    ending, times, columns, rates = now() + max_seconds, train.trajectories[0].time, *_weak_form(train, seed)
+    # In pysindy's order, the constant first.
+    exponents = np.asarray(pysindy.PolynomialLibrary(degree=DEGREE).fit(np.zeros((2, train.n_states))).powers_, float)
+    exact = [(Library(exponents).columns(x), differences(x, times)) for x in test]
+
+    def candidates() -> Iterator[Array]:
+        for threshold in (1e-6 * 1.3 ** np.arange(100)).tolist():
+            c = fitted(pysindy.STLSQ(threshold=threshold, alpha=RIDGE, max_iter=100), columns, rates)
+            if c is None or now() > ending:
+                return
+            yield c
+
+    def aic(c: Array) -> float:
+        terms, samples = np.count_nonzero(c), len(times)
+        misfits = [np.linalg.norm(rate - phi @ c.T, ord=2) ** 2 for phi, rate in exact]
+        correction = 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
+        return float(np.mean(samples * np.log(np.maximum(misfits, 1e-300)))) + correction
+
+    return Equations.from_power_sum(train.states, _law(_best(candidates(), aic), exponents))
+
+
+def _weak_form(train: TimeSeries, seed: int) -> tuple[Array, Array]:
+    """Integrals of the polynomials, and of the rates, over random subdomains."""
     state = np.random.get_state()
     np.random.seed(seed)
     try:
         library = pysindy.WeakPDELibrary(
             function_library=pysindy.PolynomialLibrary(degree=DEGREE, include_bias=False),
-            spatiotemporal_grid=times,
+            spatiotemporal_grid=train.trajectories[0].time,
             include_bias=True,
             K=200,
         )
@@ -440,79 +438,7 @@ def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, see
         warnings.simplefilter("ignore")
         library.fit(seen)
         columns = np.concatenate([np.asarray(one) for one in library.transform(seen)])
-        rates = np.concatenate([np.asarray(library.convert_u_dot_integral(one)) for one in seen])
-    return _equations(train, _by_threshold(train, test, columns, rates, max_seconds))
-
-
-def stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, _seed: int) -> Equations:
-    """STLSQ with rates by finite differences."""
-    return _equations(train, _by_threshold(train, test, *_strong(train), max_seconds))
-
-
-def miosr(train: TimeSeries, test: Sequence[Array], max_seconds: float, _seed: int) -> Equations:
-    """Best subsets by mixed-integer optimisation."""
-    # One equation at a time: all together are too large for gurobipy without a licence.
-    options = {"target_sparsity": None, "alpha": RIDGE, "regression_timeout": 10}
-    of_size = (pysindy.MIOSR(group_sparsity=(terms,) * train.n_states, **options) for terms in range(1, 13))
-    sizes = list(_path(of_size, *_strong(train), max_seconds))
-    single = [_chosen(train, test, iter([c[[i]] for c in sizes]), i) for i in range(train.n_states)]
-    return _equations(train, np.concatenate(single))
-
-
-METHODS: Mapping[str, SparseMethod] = {"weak-stlsq": weak_stlsq, "stlsq": stlsq, "miosr": miosr}
-
-
-def _by_threshold(train: TimeSeries, test: Sequence[Array], columns: Array, rates: Array, max_seconds: float) -> Array:
-    """The best model of STLSQ with increasing thresholds."""
-    thresholds = (1e-6 * 1.3 ** np.arange(100)).tolist()
-    optimisers = (pysindy.STLSQ(threshold=threshold, alpha=RIDGE, max_iter=100) for threshold in thresholds)
-    return _chosen(train, test, _path(optimisers, columns, rates, max_seconds))
-
-
-def _path(optimisers: Iterable[Any], columns: Array, rates: Array, max_seconds: float) -> Iterator[Array]:
-    """Yield coefficients [states, functions] of successive optimisers, until no term remains or the time is up."""
-    ending = now() + max_seconds
-    for optimiser in optimisers:
-        c = fitted(optimiser, columns, rates)
-        if c is None or now() > ending:
-            return
-        yield c
-
-
-def exponents_of(states: int) -> Array:
-    """Exponents [functions, states] of the polynomials, in pysindy's order; the constant comes first."""
-    library = pysindy.PolynomialLibrary(degree=DEGREE).fit(np.zeros((2, states)))
-    powers: Array = np.asarray(library.powers_, dtype=np.float64)
-    return powers
-
-
-def products(x: Array, exponents: Array) -> Array:
-    """Values [samples, functions] of products of powers; fractional powers replace negative values by 0."""
-    whole = exponents == np.round(exponents)
-    values: Array = np.prod(np.where(whole, x[:, None, :], np.maximum(x[:, None, :], 0.0)) ** exponents, axis=2)
-    return values
-
-
-def _strong(train: TimeSeries) -> tuple[Array, Array]:
-    """Functions and rates of all samples."""
-    exponents = exponents_of(train.n_states)
-    columns = np.concatenate([products(t.values, exponents) for t in train.trajectories])
-    return columns, np.concatenate([differences(t.values, t.time) for t in train.trajectories])
-
-
-def _chosen(train: TimeSeries, test: Sequence[Array], candidates: Iterator[Array], state: int | None = None) -> Array:
-    """The candidate with the least corrected AIC of the rates of the test trajectories [states, functions]."""
-    exponents, times = exponents_of(train.n_states), train.trajectories[0].time
-    columns = [products(x, exponents) for x in test]
-    rates = [differences(x, times)[:, slice(None) if state is None else [state]] for x in test]
-
-    def aic(c: Array) -> float:
-        terms, samples = np.count_nonzero(c), len(times)
-        misfits = [np.linalg.norm(r - phi @ c.T, ord=2) ** 2 for phi, r in zip(columns, rates, strict=True)]
-        correction = 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
-        return float(np.mean(samples * np.log(np.maximum(misfits, 1e-300)))) + correction
-
-    return _best(candidates, aic)
+        return columns, np.concatenate([np.asarray(library.convert_u_dot_integral(one)) for one in seen])
 
 
 def _best(candidates: Iterable[Array], criterion: Callable[[Array], float]) -> Array:
@@ -528,10 +454,6 @@ def _law(c: Array, exponents: Array) -> PowerSum:
     return PowerSum(c[:, used], exponents[used])
 
 
-def _equations(train: TimeSeries, c: Array) -> Equations:
-    return Equations.from_power_sum(train.states, _law(c, exponents_of(train.n_states)))
-
-
 # pysindy on groups
 
 
@@ -544,7 +466,9 @@ def group_law(runs: Sequence[tuple[Array, Array]], exponents: Array) -> PowerSum
     """The law of runs, (times, values [samples, states]), by STLSQ; the threshold by BIC of the rates."""
     if pysindy is None:
         raise FitError("pysindy is not installed: pip install odediscovery[bench]")
-    columns = np.concatenate([products(x, exponents) for _, x in runs])
+    columns = Library(exponents).columns(np.concatenate([x for _, x in runs]))
+    # Noise makes small values negative.
+    columns = np.where(np.isnan(columns), 0.0, columns)
     rates = np.concatenate([differences(x, t) for t, x in runs])
 
     def bic(c: Array) -> float:

@@ -194,33 +194,20 @@ def check_trajectories(system: SuiteSystem, protocol: Protocol) -> None:
         )
 
 
+@cache
 def true_trajectory(system: SuiteSystem, start: int) -> Array:
     """The noise-free states at `system.times`, [n_samples, states]."""
-    begin = system.starts[start]
+    begin, rhs = system.starts[start], system.equations.rhs
     values = system.equations.simulate(begin, system.times, RTOL, most_evaluations=_MOST_EVALUATIONS)
     # If LSODA fails, try an explicit method of high order, then one for stiff systems.
     for method in ("DOP853", "Radau"):
         if np.isfinite(values).all():
-            break
-        solved = _solved(system, begin, method, RTOL, 1e-12)
-        values = values if solved is None else solved
+            return values
+        solved = solve_ivp(lambda _, x: rhs(x), system.t_span, begin, method, system.times, rtol=RTOL, atol=1e-12)
+        values = solved.y.T if solved.success else values
     if not np.isfinite(values).all():
         raise FitError(f"no solver follows the true equations of {system.suite} {system.id}")
     return values
-
-
-def rough_trajectory(system: SuiteSystem, start: Array, size: Array, tolerance: float) -> Array:
-    """The states at `system.times` by scipy's Radau at a tolerance, interpolated between its steps."""
-    solved = _solved(system, start, "Radau", tolerance, 1e-3 * tolerance * size)
-    if solved is None:
-        raise FitError(f"Radau does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")
-    return solved
-
-
-def _solved(system: SuiteSystem, start: Array, method: str, rtol: float, atol: float | Array) -> Array | None:
-    rhs = system.equations.rhs
-    solved = solve_ivp(lambda _, x: rhs(x), system.t_span, start, method, system.times, rtol=rtol, atol=atol)
-    return solved.y.T if solved.success else None
 
 
 def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:

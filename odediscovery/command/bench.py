@@ -203,10 +203,7 @@ def chaos(
         str | None, flag("levels as shares of the root mean square, with commas between (default: 0,0.001,0.01)")
     ] = None,
     method: Annotated[
-        str | None, flag("ours, weak-stlsq, stlsq, miosr, with commas between (default: all that are installed)")
-    ] = None,
-    tolerance: Annotated[
-        float | None, flag("of the solver that makes the data, 1e-3 in the published benchmark (default: exact data)")
+        str | None, flag("ours, weak-stlsq, with commas between (default: all that are installed)")
     ] = None,
     ids: Annotated[str | None, flag("systems, with commas between (default: all 46)")] = None,
     run: TaskOptions = MINUTE,
@@ -226,10 +223,8 @@ def chaos(
         ids=chosen,
         seed=run.seed,
         max_seconds=run.max_seconds,
-        tolerance=tolerance,
     )
-    rough = "" if tolerance is None else f"-tolerance{tolerance:g}"
-    _keep(work, lambda rows: of.markdown(rows, _command()), f"chaos{rough}-seed{run.seed}", run)
+    _keep(work, lambda rows: of.markdown(rows, _command()), f"chaos-seed{run.seed}", run)
 
 
 @bench.command()

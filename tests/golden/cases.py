@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.bench.chaos import attractors, measured
+from odediscovery.bench.chaos import attractor, measured
 from odediscovery.bench.draws import KINDS, Lawless
 from odediscovery.bench.populations import DESIGNS, read_designs, simulate
 from odediscovery.bench.random_laws import FAMILIES, random_system
@@ -99,7 +99,7 @@ def _textbook() -> Iterator[Case]:
 def _chaos() -> Iterator[Case]:
     for sigma in (0.0, 0.01):
         for id in CHAOS:
-            yield Case(f"chaos/noise-{sigma:g}/{id}", lambda i=id, s=sigma: measured(attractors()[i], s, 0, None)[0])
+            yield Case(f"chaos/noise-{sigma:g}/{id}", lambda i=id, s=sigma: measured(attractor(i), s, 0)[0])
 
 
 def _lawless() -> Iterator[Case]:
