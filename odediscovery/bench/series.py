@@ -40,7 +40,7 @@ from odediscovery.bench.scores import same_terms
 from odediscovery.bench.series_cases import CASES, STARTS, Case, NamedLaw, least_squares_fit
 from odediscovery.bench.summary import Cell, Told, by, grouped, listed, longest, middle, size, text_of
 from odediscovery.bench.systems import check_names
-from odediscovery.data.series import TimeSeries, Trajectory, write_csv
+from odediscovery.data.series import TimeSeries, Trajectory, pooled, write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.discovery.task import r2_of, relative_error, split
 from odediscovery.laws.equations import Equations
@@ -82,14 +82,13 @@ def verdict(ours: Row, expert: Row, same_terms: bool) -> str:
     return "as good" if few else "too complex"
 
 
-def has_same_terms(ours: Equations, texts: Mapping[str, str], constants: Sequence[str]) -> bool:
-    """Whether equations have the terms of a law given by texts, for any values of its positive constants."""
-    if set(texts) != set(ours.states):
+def has_terms_of(model: NamedLaw, ours: Equations) -> bool:
+    """Whether equations have the terms of a named law, for any values of its positive constants."""
+    if set(model.sides) != set(ours.states):
         return False
     # Use unrelated values, so that no two terms cancel.
-    values = {name: 0.7 + 0.1234567 * k for k, name in enumerate(constants)}
-    law = Equations.parse(list(ours.states), {s: texts[s].replace("^", "**") for s in ours.states}, constants=values)
-    a, b = law.power_sum, ours.power_sum
+    values = {name: 0.7 + 0.1234567 * k for k, name in enumerate(model.ranges)}
+    a, b = Equations.parse(ours.states, model.sides, constants=values).power_sum, ours.power_sum
     return a is not None and b is not None and same_terms(b, a)
 
 
@@ -203,8 +202,8 @@ def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row
 
 def fitted_scores(earlier: TimeSeries, curves: Sequence[Array], each: Array) -> Row:
     """Scores of a law on the fitted samples for the rule of `verdict`."""
-    left = np.concatenate([t.values for t in earlier.trajectories]) - np.concatenate(list(curves))
-    values = np.concatenate([t.values for t in earlier.trajectories])
+    values = pooled(earlier)
+    left = values - np.concatenate(list(curves))
     n = np.isfinite(values).sum(axis=0)
     squares = np.where(np.isfinite(left).sum(axis=0) == n, np.nansum(left**2, axis=0), np.inf)
     # Limit the accuracy to the digits of written values.
@@ -244,15 +243,9 @@ def judged(rows: Sequence[Row]) -> list[Row]:
         name, model = next(iter(CASES[row["id"]].models.items()))
         expert = known.get((row["id"], name), {"failed": True})
         compared = row["method"] in OURS and expert["failed"] is None
-        told.append(row | {"verdict": verdict(row, expert, _is_same(row, model)) if compared else "-"})
+        same = compared and bool(row["equations"]) and has_terms_of(model, _equations(row))
+        told.append(row | {"verdict": verdict(row, expert, same) if compared else "-"})
     return told
-
-
-def _is_same(row: Row, model: NamedLaw) -> bool:
-    if not row["equations"]:
-        return False
-    sides = dict(part.strip().split("' = ") for part in model.text.split(", "))
-    return has_same_terms(Equations.parse(list(row["equations"]), row["equations"]), sides, list(model.ranges))
 
 
 _LINES: Mapping[str, Told] = {
@@ -284,10 +277,13 @@ def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
     for row in (row for row in rows if row["equations"] or row["notes"]):
         lines = [f"## {row['id']}, {row['method']}", ""]
         if row["equations"]:
-            text = Equations.parse(list(row["equations"]), row["equations"]).pretty(4)
-            lines += [*(f"    {line}" for line in text.splitlines()), ""]
+            lines += [*(f"    {line}" for line in _equations(row).pretty(4).splitlines()), ""]
         parts.append("\n".join([*lines, *(f"- {note}" for note in row["notes"])]))
     return "\n\n".join(parts) + "\n"
+
+
+def _equations(row: Row) -> Equations:
+    return Equations.parse(list(row["equations"]), row["equations"])
 
 
 def counts_of_verdicts() -> dict[str, Cell]:

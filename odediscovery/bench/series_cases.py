@@ -14,16 +14,21 @@ Boeckmann, Sheiner and Beal, NONMEM Users Guide (1994); BMJ (1978).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import sympy
 from scipy.optimize import least_squares
 
-from odediscovery.data.series import TimeSeries, load_csv
-from odediscovery.ivp.solvers import solve_whole
+from odediscovery.data.series import TimeSeries, load_csv, pooled
+from odediscovery.ivp.solvers import PlainRates, solve_whole
+from odediscovery.laws.compiled import form_of_expressions
+from odediscovery.laws.expressions import parse
 from odediscovery.runtime.arrays import Array
 
 # Number of starts of a least-squares fit, and largest number of evaluations of each.
@@ -37,8 +42,6 @@ TOLERANCE = 1e-8
 # Held-out share of the time.
 HELD = 0.2
 
-# (constants, states [states]) -> dx/dt [states].
-Rates: TypeAlias = Callable[[Array, Array], Sequence[float]]
 # From the folder of the tables to a series.
 Load: TypeAlias = Callable[[Path], TimeSeries]
 # Least and greatest start.
@@ -47,17 +50,29 @@ Range: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True)
 class NamedLaw:
-    """A named law whose constants are all positive: its text for people, and its right-hand side."""
+    """A named law whose constants are all positive."""
 
-    text: str
+    text: str  # its equations, with commas between
     ranges: Mapping[str, Range]  # of each constant, by its name in the text
-    rates: Rates
     # Unmeasured states, after the others, with their ranges.
     hidden: Mapping[str, Range] = field(default_factory=dict)
 
+    @property
+    def sides(self) -> dict[str, str]:
+        """The right-hand side of each state, as the package reads it."""
+        return dict(part.split("' = ") for part in self.text.replace("^", "**").split(", "))
+
+    @cached_property
+    def rates(self) -> PlainRates:
+        """The function of the constants, then the states, that returns the rates."""
+        symbols = {name: sympy.Symbol(name) for name in (*self.sides, *self.ranges)}
+        sides = [parse(side, symbols) for side in self.sides.values()]
+        states, constants = ([symbols[name] for name in names] for names in (self.sides, self.ranges))
+        return form_of_expressions(sides, states, constants).plain
+
     def simulate(self, constants: Array, start: Array, times: Array) -> Array:
         """Integrate from `start` at the first of `times`, [times, states]; nan after a failure."""
-        found = solve_whole(lambda t, x: self.rates(constants, x), start, times, TOLERANCE, TOLERANCE, np.inf)
+        found = solve_whole(lambda _, x: self.rates(*constants, *x), start, times, TOLERANCE, TOLERANCE, np.inf)
         return np.full((len(times), len(start)), np.nan) if found is None else found
 
 
@@ -79,17 +94,19 @@ def least_squares_fit(model: NamedLaw, series: TimeSeries, seed: int) -> tuple[A
     state that is 0 throughout a trajectory stays 0. The start of a state that changes its sign is fitted
     without the logarithm, that of a hidden one from its range.
     """
-    runs = series.trajectories
-    size = float(np.sqrt(np.nanmean(np.concatenate([t.values for t in runs]) ** 2)))
-    first = np.array([[column[np.isfinite(column)][0] for column in t.values.T] for t in runs])
-    present = np.stack([np.nanmax(np.abs(t.values), axis=0) > 0 for t in runs])
-    signed = np.min([np.nanmin(t.values, axis=0) for t in runs], axis=0) < 0
-    spread = np.nanmax([np.nanmax(np.abs(t.values), axis=0) for t in runs], axis=0)
-    seen, hidden = first.shape[1], np.log(np.array(list(model.hidden.values())).reshape(-1, 2))
-    first = np.hstack([first, np.tile(np.exp(hidden.mean(axis=1)), (len(runs), 1))])
-    present = np.hstack([present, np.ones((len(runs), len(hidden)), dtype=bool)])
-    linear = np.tile(np.append(np.where(signed, spread, 0.0), np.zeros(len(hidden))), (len(runs), 1))[present]
-    least = np.append(np.minimum(1.0, 0.01 * spread), np.zeros(len(hidden)))
+    runs, values = series.trajectories, pooled(series)
+    seen, size = series.n_states, float(np.sqrt(np.nanmean(values**2)))
+    spread, signed = np.nanmax(np.abs(values), axis=0), np.nanmin(values, axis=0) < 0
+    # Hidden states follow the measured ones: present, and of one sign.
+    middle = [math.sqrt(low * high) for low, high in model.hidden.values()]
+    first = np.array([[*(x[np.isfinite(x)][0] for x in t.values.T), *middle] for t in runs])
+    present = np.array([[*(np.nanmax(np.abs(t.values), axis=0) > 0), *(True for _ in middle)] for t in runs])
+    # The unit of starts that are fitted without the logarithm, 0 for the others.
+    linear = np.tile([*np.where(signed, spread, 0.0), *(0.0 for _ in middle)], (len(runs), 1))[present]
+    least = [*np.minimum(1.0, 0.01 * spread), *(0.0 for _ in middle)]
+    # A first value of 0 is replaced by a small positive one.
+    positive = np.log(np.maximum(first, least)[present])
+    begins = np.where(linear > 0.0, first[present] / np.where(linear > 0.0, linear, 1.0), positive)
     low, high = np.log(np.array(list(model.ranges.values()))).T
     count, random = len(low), np.random.default_rng(seed)
 
@@ -108,9 +125,6 @@ def least_squares_fit(model: NamedLaw, series: TimeSeries, seed: int) -> tuple[A
 
     ends = []
     for _ in range(STARTS):
-        # A first value of 0 is replaced by a small positive one.
-        positive = np.log(np.maximum(first, least)[present])
-        begins = np.where(linear > 0.0, first[present] / np.where(linear > 0.0, linear, 1.0), positive)
         u = np.concatenate([random.uniform(low, high), begins])
         bounds = u - MAX_LOG_SHIFT, u + MAX_LOG_SHIFT
         ends.append(least_squares(residual, u, x_scale="jac", max_nfev=MAX_EVALUATIONS, bounds=bounds))
@@ -170,45 +184,29 @@ def _only(series: TimeSeries, label: str) -> TimeSeries:
 # Named models
 
 GROWTH = {"integer_exponents": True}
-# Least and greatest start of K of logistic growth, in units of the final value of a series.
-_MOST_TIMES = (0.3, 3.0)
 _PUPILS = 763
 _COMPETITION = NamedLaw(
     "aurelia' = r*aurelia*(1 - (aurelia + a*caudatum)/K), caudatum' = s*caudatum*(1 - (caudatum + b*aurelia)/M)",
     dict.fromkeys("rs", (0.3, 2.0)) | {"K": (100.0, 1000.0), "M": (50.0, 500.0)} | dict.fromkeys("ab", (0.1, 5.0)),
-    lambda c, x: (c[0] * x[0] * (1 - (x[0] + c[4] * x[1]) / c[2]), c[1] * x[1] * (1 - (x[1] + c[5] * x[0]) / c[3])),
 )
-_FALL = NamedLaw(
-    "height' = velocity, velocity' = c*velocity^2 - g",
-    {"c": (1e-4, 1e-1), "g": (3.0, 30.0)},
-    lambda c, x: (x[1], c[0] * x[1] * x[1] - c[1]),
-)
+_FALL = NamedLaw("height' = velocity, velocity' = c*velocity^2 - g", {"c": (1e-4, 1e-1), "g": (3.0, 30.0)})
 _ORAL_DOSE = NamedLaw(
-    "conc' = k*gut - e*conc, gut' = -k*gut",
-    {"k": (0.2, 5.0), "e": (0.01, 0.5)},
-    lambda c, x: (c[0] * x[1] - c[1] * x[0], -(c[0] * x[1])),
-    hidden={"gut": (3.0, 30.0)},
+    "conc' = k*gut - e*conc, gut' = -k*gut", {"k": (0.2, 5.0), "e": (0.01, 0.5)}, hidden={"gut": (3.0, 30.0)}
 )
 _SCHOOL = NamedLaw(
     f"in_bed' = b*S*in_bed/{_PUPILS} - g*in_bed, S' = -b*S*in_bed/{_PUPILS}",
     {"b": (0.5, 5.0), "g": (0.1, 2.0)},
-    lambda c, x: (c[0] * x[1] * x[0] / _PUPILS - c[1] * x[0], -(c[0] * x[1] * x[0] / _PUPILS)),
     hidden={"S": (600.0, 800.0)},
 )
 _PREDATION = NamedLaw(
     "hare' = a*hare - b*hare*lynx, lynx' = c*hare*lynx - d*lynx",
     {"a": (0.1, 2.0), "b": (0.005, 0.1), "c": (0.005, 0.1), "d": (0.1, 2.0)},
-    lambda c, x: (c[0] * x[0] - c[1] * x[0] * x[1], c[2] * x[0] * x[1] - c[3] * x[1]),
 )
 
 
 def _growth(load: Load, state: str, rate: Range, most: float) -> Case:
-    """Make a case of logistic growth to K."""
-    text, ranges = (
-        f"{state}' = r*{state}*(1 - {state}/K)",
-        {"r": rate, "K": (_MOST_TIMES[0] * most, _MOST_TIMES[1] * most)},
-    )
-    law = NamedLaw(text, ranges, lambda c, x: (c[0] * x[0] * (1 - x[0] / c[1]),))
+    """Make a case of logistic growth to K, which starts from 0.3 to 3 times the final value of the series."""
+    law = NamedLaw(f"{state}' = r*{state}*(1 - {state}/K)", {"r": rate, "K": (0.3 * most, 3.0 * most)})
     return Case(load, {"logistic": law}, informed=GROWTH)
 
 
@@ -219,24 +217,18 @@ def _grown(table: str, group: str, labels: Sequence[str], state: str, rate: Rang
 
 
 def _wave(country: str, population: int) -> Case:
+    """Make a case of an epidemic with three rates of infection."""
     rate = (0.02, 1.0)
 
-    def model(text: str, infected: Callable[[Array, Array], float], **ranges: Range) -> NamedLaw:
-        def rates(c: Array, x: Array) -> Sequence[float]:
-            new = infected(c, np.maximum(x, 0.0))
-            return -new, new - c[1] * x[1], c[1] * x[1]
-
-        return NamedLaw(f"S' = -{text}, I' = {text} - g*I, R' = g*I", ranges, rates)
-
-    def part(c: Array, x: Array) -> float:
-        return float(c[0] * max(c[2] - x[1] - x[2], 0.0) * x[1] / c[2])
+    def model(infection: str, **ranges: Range) -> NamedLaw:
+        return NamedLaw(f"S' = -{infection}, I' = {infection} - g*I, R' = g*I", ranges)
 
     return Case(
         covid(country, population),
         {
-            "SIR": model(f"b*S*I/{population}", lambda c, x: c[0] * x[0] * x[1] / population, b=rate, g=rate),
-            "SIR, part K exposed": model("b*(K - I - R)*I/K", part, b=rate, g=rate, K=(1e5, 1e6)),
-            "fractional SIR": model("b*S^0.5*I^0.5", lambda c, x: c[0] * np.sqrt(x[0] * x[1]), b=(1e-5, 1e-1), g=rate),
+            "SIR": model(f"b*S*I/{population}", b=rate, g=rate),
+            "SIR, part K exposed": model("b*(K - I - R)*I/K", b=rate, g=rate, K=(1e5, 1e6)),
+            "fractional SIR": model("b*S^0.5*I^0.5", b=(1e-5, 1e-1), g=rate),
         },
         {"holdout": HELD},
         {"conserve": ("S + I + R",)},
