@@ -15,6 +15,7 @@ import math
 import resource
 import sys
 import time
+import timeit
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,9 +26,10 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid
 
 from odediscovery.bench.rows import Row, Study, Task, timed
-from odediscovery.bench.scores import CLEAN_TOLERANCE, NOISY_TOLERANCE, same_terms
+from odediscovery.bench.scores import box_of, exact_and_coef, same_law
 from odediscovery.bench.summary import Told, listed, text_of, yes_if, yes_or_no
 from odediscovery.bench.systems import check_names
+from odediscovery.data.series import pooled
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError
 from odediscovery.laws.systems import get_system, simulate_system
@@ -35,9 +37,9 @@ from odediscovery.runtime.workers import Processes
 from odediscovery.settings import settings_for
 from odediscovery.units import UNITS
 
-SIZES: Mapping[str, tuple[int, int, int]] = {"small": (40, 3, 6), "wide": (1000, 100, 10)}
-# Number of calls timed together: a single one is as short as reading the clock.
-TOGETHER = {"small": 200, "wide": 10}
+# Batch, inputs and outputs of the layers, and how many calls are timed together: a single one is as short as reading
+# the clock.
+SIZES: Mapping[str, tuple[int, int, int, int]] = {"small": (40, 3, 6, 200), "wide": (1000, 100, 10, 10)}
 SINGLE = torch.finfo(torch.float32).eps
 
 
@@ -45,34 +47,35 @@ def _open(gate: Tensor) -> Tensor:
     return gate + (gate.clamp(0.0, 1.0) - gate).detach()
 
 
-def _real_npu(p: Any, x: Tensor) -> Tensor:
+def _gated(p: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The logarithm of the size of gated inputs, and their angle."""
     gate = _open(p.gate)
-    r = gate * (x.abs() + SINGLE) + (1.0 - gate)
-    k = torch.where(x < 0, math.pi * gate, torch.zeros(()))
-    return torch.exp(linear(torch.log(r), p.real)) * torch.cos(linear(k, p.real))
+    log_r = torch.log(gate * (x.abs() + SINGLE) + (1.0 - gate))
+    return log_r, torch.where(x < 0, math.pi * gate, torch.zeros(()))
+
+
+def _real_npu(p: Any, x: Tensor) -> Tensor:
+    log_r, k = _gated(p, x)
+    return torch.exp(linear(log_r, p.real)) * torch.cos(linear(k, p.real))
 
 
 def _npu(p: Any, x: Tensor) -> Tensor:
-    gate = _open(p.gate)
-    log_r = torch.log(gate * (x.abs() + SINGLE) + (1.0 - gate))
-    k = torch.where(x < 0, math.pi * gate, torch.zeros(()))
+    log_r, k = _gated(p, x)
     size = torch.exp(linear(log_r, p.real) - linear(k, p.imaginary))
     return size * torch.cos(linear(log_r, p.imaginary) + linear(k, p.real))
 
 
 def _nmu(p: Any, x: Tensor) -> Tensor:
     m = p.weight.clamp(0.0, 1.0)
-    found: Tensor = (m * x[..., None, :] + (1.0 - m)).prod(dim=-1)
-    return found
+    return torch.prod(m * x[..., None, :] + (1.0 - m), dim=-1)
 
 
-def _nac(p: Any, x: Tensor) -> Tensor:
-    return linear(x, torch.tanh(p.weight) * torch.sigmoid(p.mask))
+def _nac_weights(p: Any) -> Tensor:
+    return torch.tanh(p.weight) * torch.sigmoid(p.mask)
 
 
 def _nalu(p: Any, x: Tensor) -> Tensor:
-    w = torch.tanh(p.weight) * torch.sigmoid(p.mask)
-    z = linear(x, p.gate, p.bias)
+    w, z = _nac_weights(p), linear(x, p.gate, p.bias)
     return torch.sigmoid(z) * linear(x, w) + torch.exp(logsigmoid(-z) + linear(torch.log(x.abs() + 1e-8), w))
 
 
@@ -81,7 +84,7 @@ BY_HAND: Mapping[str, Callable[[Any, Tensor], Tensor]] = {
     "NPU": _npu,
     "NAU": lambda p, x: linear(x, p.weight),
     "NMU": _nmu,
-    "NAC": _nac,
+    "NAC": lambda p, x: linear(x, _nac_weights(p)),
     "NALU": _nalu,
     "Linear": lambda p, x: linear(x, p.weight),
     "Dense": lambda p, x: linear(x, p.weight, p.bias),
@@ -106,9 +109,10 @@ def cases() -> list[str]:
 
 
 def measure_unit(case: str, seed: int = 0, seconds: float = 2.0) -> dict[str, float]:
-    """Seconds of a forward pass of one of `cases`, ours and by hand, each the best of several turns."""
+    """Wall-clock seconds of a forward pass of one of `cases`, ours and by hand, each the best of several turns. They
+    take turns, so that other load affects both."""
     name, _, size = case.partition(" ")
-    (batch, n_in, n_out), times = SIZES[size], TOGETHER[size]
+    batch, n_in, n_out, times = SIZES[size]
     threads, source = torch.get_num_threads(), torch.Generator().manual_seed(seed)
     torch.set_num_threads(1)
     try:
@@ -116,39 +120,14 @@ def measure_unit(case: str, seed: int = 0, seconds: float = 2.0) -> dict[str, fl
         own = ByHand(unit, BY_HAND[name])
         if not torch.allclose(unit(x), own(x), rtol=1e-3, atol=1e-5):
             raise FitError(f"{name} by hand computes something else")
-        turns = alternate({"ours": _repeated(unit, x, times), "by hand": _repeated(own, x, times)}, seconds)
+        timers = {"ours": timeit.Timer(lambda: unit(x)), "by hand": timeit.Timer(lambda: own(x))}
+        turns: list[dict[str, float]] = []
+        ending = time.perf_counter() + 2.0 * seconds
+        while len(turns) < 3 or time.perf_counter() < ending:
+            turns.append({method: timer.timeit(times) / times for method, timer in timers.items()})
     finally:
         torch.set_num_threads(threads)
-    return {method: min(taken) / times for method, taken in turns.items()}
-
-
-def _repeated(layer: nn.Module, x: Tensor, times: int) -> Callable[[], None]:
-    def call() -> None:
-        for _ in range(times):
-            layer(x)
-
-    return call
-
-
-def alternate(
-    functions: Mapping[str, Callable[[], object]], seconds: float, least: int = 3, most: int = 200
-) -> dict[str, list[float]]:
-    """Time functions in turn, so that other load affects all of them, and return the wall-clock seconds of each turn.
-    A function stops after `seconds`, but not before `least` turns; its first call, which allocates, is not counted."""
-    for function in functions.values():
-        function()
-    found: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(most):
-        for name, function in functions.items():
-            if len(found[name]) < least or sum(found[name]) < seconds:
-                # A short function is called twice, and the second call counts: it finds the caches as in a loop of its
-                # own, not as the other functions left them.
-                if found[name] and min(found[name]) < 0.1:
-                    function()
-                began = time.perf_counter()
-                function()
-                found[name].append(time.perf_counter() - began)
-    return found
+    return {method: min(turn[method] for turn in turns) for method in timers}
 
 
 PARTS = ("units", "fits")
@@ -173,10 +152,8 @@ def timed_fit(samples: int, noise: float, seed: int, max_seconds: float, row: Ro
     with timed(row):
         found = discover(series, settings_for(seed=seed, max_seconds=max_seconds))
     row |= {"clock": round(time.perf_counter() - began, 3), "megabytes": round(peak_megabytes())}
-    law, truth = found.equations.power_sum, get_system("fsir").equations().power_sum
-    row["exact"] = (
-        law is not None and truth is not None and same_terms(law, truth, NOISY_TOLERANCE if noise else CLEAN_TOLERANCE)
-    )
+    same = same_law(found.equations, get_system("fsir").equations(), box_of(pooled(series)))
+    row["exact"] = exact_and_coef(same, is_clean=not noise)[0]
     row |= {"outcome": found.outcome, "equations": found.equations.texts()}
 
 
