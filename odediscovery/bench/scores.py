@@ -36,6 +36,7 @@ from scipy.optimize import least_squares, linear_sum_assignment
 
 from odediscovery.bench.systems import Protocol, SuiteSystem, true_trajectory
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.expressions import FUNCTIONS
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 
@@ -47,8 +48,6 @@ CLEAN_TOLERANCE, NOISY_TOLERANCE = 0.02, 0.1
 _Terms = tuple[Array, Array]
 # Errors of exactly the tolerance, such as that of 0.52 from 0.5, are within it despite rounding.
 _ROUNDED = 1e-9
-# Names in sympy; those in numpy are the same in lower case.
-_FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "Abs", "sign", "tanh")
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,8 @@ class _Family:
         if e.is_Mul:
             product: Array = np.prod([self._value(f, constants) for f in e.args], axis=0)
             return product
-        if isinstance(e, sympy.Function) and e.func.__name__ in _FUNCTIONS:
+        if e.func.__name__ in FUNCTIONS:
+            # Of the same name in numpy, in lower case.
             value: Array = getattr(np, e.func.__name__.lower())(self._sum(e.args[0], constants, False))
             return value
         base, power = e.as_base_exp()

@@ -40,7 +40,8 @@ _NO_FLOATS = (sympy.zoo, sympy.oo, -sympy.oo, sympy.nan, sympy.I)
 
 _Value: TypeAlias = float | sympy.Expr
 
-_FUNCTIONS: dict[str, tuple[Callable[..., sympy.Expr], Callable[[float], float]]] = {
+# The functions that texts may contain: symbolic, and of a number.
+FUNCTIONS: dict[str, tuple[Callable[..., sympy.Expr], Callable[[float], float]]] = {
     **{
         name: (getattr(sympy, name), getattr(math, name, f.plain))
         for name, f in STATE_FUNCTIONS.items()
@@ -199,9 +200,9 @@ class _Reader(NamedTuple):
     def call(self, node: ast.Call, depth: int) -> _Value:
         if not isinstance(node.func, ast.Name) or len(node.args) != 1 or node.keywords:
             raise self.error(node, "expected a function of one argument")
-        if node.func.id not in _FUNCTIONS:
-            raise unknown_name("function", node.func.id, _FUNCTIONS)
-        symbolic, numeric = _FUNCTIONS[node.func.id]
+        if node.func.id not in FUNCTIONS:
+            raise unknown_name("function", node.func.id, FUNCTIONS)
+        symbolic, numeric = FUNCTIONS[node.func.id]
         value = self.read(node.args[0], depth + 1)
         if isinstance(value, float):
             return self.finite(node, float(numeric(value)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.equations import NAME, Form, renamed
-from odediscovery.laws.expressions import identifiers
+from odediscovery.laws.expressions import FUNCTIONS, identifiers
 
 PLACES = ("x", "y", "z", "v")
 
@@ -52,7 +52,7 @@ class TextbookLaw:
     def constants(self) -> tuple[str, ...]:
         """Names of the constants, in order of appearance."""
         found = [name for side in self.sides for name in NAME.findall(side)]
-        return tuple(dict.fromkeys(name for name in found if name not in (*PLACES, *_FUNCTIONS)))
+        return tuple(dict.fromkeys(name for name in found if name not in (*PLACES, *FUNCTIONS)))
 
     def called(self, names: Sequence[str], values: Sequence[float]) -> str:
         """Name of the law with these constants; empty if their signs make it another law.
@@ -78,7 +78,7 @@ class TextbookLaw:
         `order` gives the states for x, y, z and v; constants named like a state are renamed.
         """
         safe, alone = identifiers(states), len(self.sides) < len(states)
-        taken = {*safe.values(), time_name, *_FUNCTIONS}
+        taken = {*safe.values(), time_name, *FUNCTIONS}
         sides: dict[str, str] = {}
         sought: dict[str, str] = {}
         for k, state in enumerate(order or states):
@@ -94,7 +94,6 @@ class TextbookLaw:
 
 
 _SQUARE = "constant acceleration with drag of the square"
-_FUNCTIONS = ("exp", "log", "sin", "cos", "sqrt", "tanh")
 
 
 def _free(name: str, taken: set[str]) -> str:
