@@ -67,4 +67,4 @@ def test_fsir_in_one_percent_noise():
 def test_sixty_of_a_hundred_random_members_find_fsir():
     rows = success_rate(each=20, seed=0)
     assert len(rows) == 100
-    assert sum(row.exact for row in rows) >= 60
+    assert sum(row["exact"] for row in rows) >= 60

@@ -8,9 +8,10 @@ information criterion chooses from its own path has exactly the true monomials.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,39 +33,27 @@ from odediscovery.stages.prune import Elimination, prune_laws
 WIDTHS = (6, 9, 12, 15, 20)
 
 
-@dataclass(frozen=True)
-class MemberOutcome:
-    """Outcome of one member, a row of the table."""
-
-    hidden: int
-    exact: bool
-    complexity: int
-    mean_square: float
-    mse: float
-    exponents: list[list[float]]
-
-
 def success_rate(
     each: int = 20,
     seed: int = 0,
     say: Callable[[str], None] = print,
     *,
     unit: str = "RealNPU",
-    sizes: Sequence[int] | None = None,
-    adam_steps: int | None = None,
+    sizes: Sequence[int] = WIDTHS,
+    adam_steps: int = 3000,
     monitor: Monitor | None = None,
     device: str = "cpu",
-) -> list[MemberOutcome]:
-    """Train and prune `each` members of every width; return one row for each member."""
+) -> list[dict[str, Any]]:
+    """Train and prune `each` members of every width; return a row for each: its width and number of parameters, the
+    error of its solution, whether it is exact, and its exponents."""
     # The samples are known to be exact: members are scored from each of them.
     p = prepare(simulate_system("fsir")).without_noise(None)
-    hidden = [h for h in sizes or WIDTHS for _ in range(each)]
+    hidden = [h for h in sizes for _ in range(each)]
     monitor = monitor or Monitor()
-    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or 3000, device=device)
+    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps, device=device)
     field = train_members(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
-    laws = trained_laws_of(field)
-    rows: list[MemberOutcome | None] = [None] * len(hidden)
+    laws, rows = trained_laws_of(field), dict[int, dict[str, Any]]()
     order = sorted(range(len(laws)), key=lambda i: laws[i].n_monomials)
     # Members with similar numbers of monomials are pruned together, so that few rows are empty.
     for first in range(0, len(order), 20):
@@ -72,27 +61,26 @@ def success_rate(
         paths: dict[int, list[Candidate]] = defaultdict(list)
         for candidate in prune_laws(p, [laws[i] for i in part], Elimination(alone=True), monitor):
             paths[candidate.origin].append(candidate)
-        for place, i in enumerate(part):
-            rows[i] = _row(p, hidden[i], paths[place])
-        say(
-            f"pruned {first + len(part)} of {len(order)}: "
-            f"{sum(r.exact for r in rows if r)} exact, {monitor.seconds():.0f} s"
-        )
-    return [row for row in rows if row is not None]
+        rows |= {i: {"hidden": hidden[i], **_outcome(p, paths[place])} for place, i in enumerate(part)}
+        exact = sum(row["exact"] for row in rows.values())
+        say(f"pruned {len(rows)} of {len(order)}: {exact} exact, {monitor.seconds():.0f} s")
+    return [rows[i] for i in sorted(rows)]
 
 
-def _row(p: Problem, hidden: int, path: list[Candidate]) -> MemberOutcome:
-    """The row of one member, chosen from its own path by its own criterion."""
+def _outcome(p: Problem, path: list[Candidate]) -> dict[str, Any]:
+    """The outcome of one member, chosen from its own path by its own criterion."""
     if not path:
-        return MemberOutcome(hidden, False, 0, float("inf"), float("inf"), [])
+        return {"parameters": 0, "mse": math.inf, "exact": 0, "exponents": "[]"}
     samples = int(np.isfinite(pooled(p.data)).sum())
     best = min(path, key=lambda c: samples * np.log(c.mean_square + SETTLED * 0.1) + penalty(c.law, c.free, samples, 0))
     law = best.law.unscaled(p.scale.state, p.scale.time)
-    truth = get_system("fsir").equations().power_sum
+    system, (run,) = get_system("fsir"), simulate_system("fsir").trajectories
+    truth = system.equations().power_sum
     assert truth is not None  # a sum of powers by definition
-    run = simulate_system("fsir").trajectories[0]
-    solution = Equations.from_power_sum(("S", "I", "R"), law).simulate(run.values[0], run.time)
-    mse = float(np.nan_to_num(np.mean((solution - run.values) ** 2), nan=np.inf))
-    return MemberOutcome(
-        hidden, same_terms(law, truth, 0.005), law.complexity, best.mean_square, mse, law.exponents.round(6).tolist()
-    )
+    solution = Equations.from_power_sum(system.states, law).simulate(run.values[0], run.time)
+    return {
+        "parameters": law.complexity,
+        "mse": float(np.nan_to_num(np.mean((solution - run.values) ** 2), nan=np.inf)),
+        "exact": int(same_terms(law, truth, 0.005)),
+        "exponents": repr(law.exponents.round(6).tolist()),
+    }

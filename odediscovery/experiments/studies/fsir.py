@@ -405,7 +405,7 @@ def _how(plan: Plan) -> str:
 
 def _ours(model: str, grid: Grid, job: Job) -> list[Row]:
     job.monitor.stage(job.name, 1)
-    members = success_rate(
+    rows = success_rate(
         grid.each,
         job.plan.seed,
         lambda line: job.monitor.stage(f"{job.name}: {line}", 1),
@@ -416,11 +416,7 @@ def _ours(model: str, grid: Grid, job: Job) -> list[Row]:
         device=job.plan.device,
     )
     job.check()
-    return [
-        {"hidden": m.hidden, "parameters": m.complexity, "mse": m.mse, "exact": int(m.exact)}
-        | {"exponents": repr(m.exponents)}
-        for m in members
-    ]
+    return rows
 
 
 def _timed(model: str, grid: Grid, job: Job) -> Row:
