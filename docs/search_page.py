@@ -3,10 +3,10 @@
 What each move is worth comes from the kept rows of `odediscovery bench moves`.
 """
 
-import json
 from pathlib import Path
 
-from odediscovery.bench.moves import WHOLE, moves, worth
+from odediscovery.bench.moves import WHOLE, worth
+from odediscovery.bench.rows import read_rows
 from odediscovery.discovery.discover import changes_table
 from odediscovery.search.search import families_table, moves_table
 from odediscovery.textbook.registry import table
@@ -16,9 +16,9 @@ KEPT = Path(__file__).parents[1] / "data" / "results" / "bench" / "moves-noise-1
 
 def evidence() -> str:
     """What random laws come to without each move, as Markdown."""
-    rows = [json.loads(line) for line in (KEPT / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows, _ = read_rows(KEPT)
     whole = [row for row in rows if row["method"] == WHOLE]
-    lines = [f"| {name} | {' | '.join(cells)} |" for name, cells in worth(rows).items() if name in moves()]
+    lines = [f"| {name} | {' | '.join(cells)} |" for name, cells in worth(rows).items()]
     return "\n".join(
         [
             f"{len(whole)} fits, half of them in 1 % noise; {sum(row['exact'] for row in whole)} exact with all moves.",

@@ -109,11 +109,12 @@ def run_moves(
 
 
 def worth(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """Effect of omitting each move: fits that use it, exact ones, changed laws, total time."""
+    """Effect of omitting each move that there still is: fits that use it, exact ones, changed laws, total time."""
     groups = by(rows, "method")
-    whole = {row["id"]: row for row in groups.pop(WHOLE)}
+    whole = {row["id"]: row for row in groups[WHOLE]}
     before, found = max(sum(row["seconds"] for row in whole.values()), 1e-9), dict[str, tuple[str, ...]]()
-    for name, own in groups.items():
+    for name in (name for name in moves() if name in groups):
+        own = groups[name]
         fits = whole | {row["id"]: row for row in own}
         changed = sum(_law(row) != _law(whole[row["id"]]) for row in own)
         time = sum(row["seconds"] for row in fits.values()) / before

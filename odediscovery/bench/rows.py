@@ -137,14 +137,14 @@ class Rows:
         claim_folder(folder, study)
         self._file = folder / "rows.jsonl"
         try:
-            rows, whole = _read(self._file, columns)
-            if not whole:
+            every, whole = read_rows(folder) if self._file.is_file() else ([], True)
+            self.all = [row for row in every if set(row) == set(columns)]
+            if not whole or len(self.all) < len(every):
                 # A truncated line would be joined with the next one.
-                write_whole(self._file, "".join(json.dumps(row) + "\n" for row in rows).encode())
+                write_whole(self._file, "".join(json.dumps(row) + "\n" for row in self.all).encode())
         except OSError as error:
             raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
-        self.all = rows
-        self._done = {(row["id"], row["method"]) for row in rows}
+        self._done = {(row["id"], row["method"]) for row in self.all}
 
     def has(self, id: str, method: str) -> bool:
         """Whether there is a row for this system and method."""
@@ -209,16 +209,12 @@ def claim_folder(folder: Path, study: Mapping[str, Any]) -> None:
     """Claim a folder by writing study.json, or check that it holds the same study."""
     about = folder / "study.json"
     if about.is_file():
-        try:
-            before = json.loads(about.read_text(encoding="utf-8"))
-            other = {key: before.get(key) for key, value in study.items() if before.get(key) != value}
-        except (OSError, ValueError, AttributeError, RecursionError):
-            raise InputError(
-                f"--out {folder}: its study.json is no study of bench or reproduce; choose a new folder"
-            ) from None
+        before = read_study(folder)
+        if before is None:
+            raise InputError(f"--out {folder}: its study.json is no study of bench or reproduce; choose a new folder")
+        other = [key for key, value in study.items() if before.get(key) != value]
         if other:
-            had = ", ".join(f"{key} {value}" for key, value in other.items())
-            asked = ", ".join(f"{key} {study[key]}" for key in other)
+            had, asked = (", ".join(f"{key} {of.get(key)}" for key in other) for of in (before, study))
             raise InputError(
                 f"--out {folder}: it holds another study ({had}; asked for: {asked}); "
                 "choose a new folder or ask for the same"
@@ -235,11 +231,18 @@ def claim_folder(folder: Path, study: Mapping[str, Any]) -> None:
         raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
 
 
-def _read(file: Path, columns: Sequence[str]) -> tuple[list[Row], bool]:
-    """Read the rows of a file, and whether all its lines were rows."""
-    if not file.is_file():
-        return [], True
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+def read_study(folder: Path) -> dict[str, Any] | None:
+    """Read what the rows of a folder share; None without a study."""
+    try:
+        study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return study if isinstance(study, dict) else None
+
+
+def read_rows(folder: Path) -> tuple[list[Row], bool]:
+    """Read the rows of a folder, and whether all its lines are rows; raises OSError without them."""
+    lines = (folder / "rows.jsonl").read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     rows = []
     for line in lines:
         try:
@@ -247,6 +250,6 @@ def _read(file: Path, columns: Sequence[str]) -> tuple[list[Row], bool]:
         except (ValueError, RecursionError):
             continue
         named = isinstance(row, dict) and all(isinstance(row.get(key), str | int) for key in ("id", "method"))
-        if line.endswith("\n") and named and set(columns) == set(row):
+        if line.endswith("\n") and named:
             rows.append(row)
     return rows, len(rows) == len(lines)

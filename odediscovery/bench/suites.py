@@ -9,7 +9,6 @@ of several folders can be shown on one page, conditions and methods side by side
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from odediscovery.bench import summary
-from odediscovery.bench.rows import Row, Study, Task, commit_of, exact_or_not, timed
+from odediscovery.bench.rows import Row, Study, Task, commit_of, exact_or_not, read_rows, read_study, timed
 from odediscovery.bench.scores import best_recon, score
 from odediscovery.bench.summary import GOOD, NEAR_PERFECT, Cell, by, figure, grouped, table
 from odediscovery.bench.systems import (
@@ -160,7 +159,7 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str
 
 # Kept rows of suites as one page
 
-# Kinds of suites in the order of the page: development, public and random ones have separate tables.
+# Kinds of suites in the order of the page, in separate tables.
 KINDS = {
     "development": "Systems that the engine was developed on",
     "public": "Public systems: the half of ODEBench that the engine was developed on",
@@ -195,14 +194,17 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
             label = method if len(of_it) == whole else f"{method}, {len(of_it)} of {whole} systems"
             rows += [{"recon_front": None, **row, **about, "label": label} for row in of_it]
     rows.sort(key=lambda row: (row["place"], row["method"] != "ours"))
-    parts = []
-    for kind, title in KINDS.items():
-        if own := [row for row in rows if row["kind"] == kind]:
-            # Two folders of one condition, such as of two commits, have separate lines.
-            groups, columns = by(own, "condition", "label", "folder"), _columns(rows)
-            lines = [(*name[:2], *(cell(group) for cell in columns.values())) for name, group in groups.items()]
-            parts.append(f"## {title}\n\n{table(('condition', 'method', *columns), lines)}")
-    return "\n\n".join([*parts, *_engines({row["commit"] for row in rows if row["method"] == "ours"})])
+    columns, kinds, parts = _columns(rows), by(rows, "kind"), []
+    for kind in (kind for kind in KINDS if kind in kinds):
+        # Two folders of one condition, such as of two commits, have separate lines.
+        groups = by(kinds[kind], "condition", "label", "folder")
+        lines = [(*name[:2], *(cell(group) for cell in columns.values())) for name, group in groups.items()]
+        parts.append(f"## {KINDS[kind]}\n\n{table(('condition', 'method', *columns), lines)}")
+    commits = {row["commit"] for row in rows if row["method"] == "ours"}
+    if commits:
+        many = f"Rows of ours are of {len(commits)} commits; study.json of each folder says which."
+        parts.append(many if len(commits) > 1 else f"All rows of ours are of commit {min(commits)}.")
+    return "\n\n".join(parts)
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
@@ -236,43 +238,26 @@ def _machine(study: Mapping[str, Any]) -> str:
     return f"{1000 * taken:.1f}" if isinstance(taken, int | float) else "-"
 
 
-def _engines(commits: set[str]) -> list[str]:
-    """State whether all rows of ours are of one version of the engine."""
-    if len(commits) == 1:
-        return [f"All rows of ours are of commit {min(commits)}."]
-    told = f"Rows of ours are of {len(commits)} commits; study.json of each folder says which."
-    return [told] if commits else []
-
-
 def _folders_of_suites(folders: Sequence[Path], names: Sequence[str]) -> list[Path]:
     """The folders with rows, and in other folders those within that are of a suite."""
     found: list[Path] = []
     for folder in folders:
         below = [] if (folder / "rows.jsonl").is_file() else sorted(folder.glob("*/rows.jsonl"))
-        of_suites = [path.parent for path in below if _study(path.parent).get("suite") in names]
+        of_suites = [path.parent for path in below if (read_study(path.parent) or {}).get("suite") in names]
         found += of_suites or [folder]
     return found
 
 
-def _study(folder: Path) -> dict[str, Any]:
-    """Read study.json; empty without one."""
-    try:
-        study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return study if isinstance(study, dict) else {}
-
-
 def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]]:
     """Read the study of a folder and its rows."""
-    study, file = _study(folder), folder / "rows.jsonl"
+    study = read_study(folder) or {}
     try:
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        rows, whole = read_rows(folder)
     except OSError as error:
-        got = f"{error.strerror or error} for {file}"
+        got = f"{error.strerror or error} for {folder / 'rows.jsonl'}"
         raise InputError(f"{folder}: expected a folder of `bench SUITE`, or of such folders, got {got}") from None
-    except ValueError:
-        raise InputError(f"{file}: holds a line that is no row; measure it again") from None
+    if not whole:
+        raise InputError(f"{folder / 'rows.jsonl'}: holds a line that is no row; measure it again")
     if study.get("suite") not in names or not rows:
         raise InputError(f"{folder}: holds no rows of a suite ({', '.join(names)})")
     return study, rows
