@@ -31,15 +31,7 @@ from odediscovery.bench import peers
 from odediscovery.bench.rows import Row, Study, Task, exact_or_not, timed
 from odediscovery.bench.scores import box_of, exact_and_coef, same_law
 from odediscovery.bench.summary import EXACT_AND_COEF, MEDIAN_AND_LATE, by, grouped, in_percent, missed, number
-from odediscovery.bench.systems import (
-    ADDITIVE,
-    SuiteSystem,
-    check_names,
-    check_sigma,
-    chosen,
-    document,
-    true_trajectory,
-)
+from odediscovery.bench.systems import SuiteSystem, check_names, check_sigma, chosen, document, true_trajectory
 from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError
@@ -79,8 +71,8 @@ def attractor(id: str, seed: int = 0) -> SuiteSystem:
     law, period = equations.power_sum, float(entry["period"])
     whole = law is not None and bool((law.exponents >= 0).all() and (law.exponents % 1.0 == 0).all())
     starts = document("chaos_starts.json")["starts"][id] if seed == 0 else _drawn(id, equations, period, seed)
-    about = SUITE, id, id, equations, np.array(starts), (0.0, (SAMPLES - 1) * period / 100)
-    return SuiteSystem(*about, SAMPLES, ADDITIVE, POLYNOMIAL if whole else OTHER)
+    times = np.linspace(0.0, (SAMPLES - 1) * period / 100, SAMPLES)
+    return SuiteSystem(SUITE, id, equations, np.array(starts), times, POLYNOMIAL if whole else OTHER)
 
 
 def _drawn(id: str, equations: Equations, period: float, seed: int) -> Array:

@@ -109,8 +109,9 @@ STARTS = 3
 # Digits of the constants of a law.
 DIGITS = 3
 Range: TypeAlias = tuple[float, float]
-# Powers of ten of the units of states, and how many samples there may be.
+# Powers of ten of the units of states, and how many samples there may be; of states with scales of their own, too.
 DECADES, SAMPLES = (-1.0, 2.0), (40, 60, 80, 100)
+DECADES_APART, SAMPLES_APART = (-6.0, 6.0), (30, 40, 60, 80, 100, 150, 200, 300)
 
 
 def case_of(random: np.random.Generator, *chances: float) -> int:
@@ -122,10 +123,11 @@ class Builder:
     """Collects terms whose numbers are of order 1, and writes them in units: of all states, their own, or none."""
 
     def __init__(
-        self, random: np.random.Generator, states: int, units: str = "common", decades: Range = DECADES
+        self, random: np.random.Generator, states: int, units: str | None = None, *, apart: bool = False
     ) -> None:
-        self.random, self.states, self.apart = random, states, decades != DECADES
-        sizes = 10.0 ** random.uniform(*decades, states)
+        self.random, self.states, self.apart = random, states, apart
+        sizes = 10.0 ** random.uniform(*(DECADES_APART if apart else DECADES), states)
+        units = units or ("own" if apart else "common")
         self.units: Array = {"common": np.full(states, sizes[0]), "own": sizes, "none": np.ones(states)}[units]
         self.time = 10.0 ** random.uniform(-1.0, 1.5)
         self._terms: dict[tuple[int, str], float] = {}
@@ -165,19 +167,11 @@ class Builder:
         key = state, "*".join([*shapes, *([factor] if factor else [])]) or "1"
         self._terms[key] = self._terms.get(key, 0.0) + coefficient * size
 
-    def draft(
-        self,
-        starts: Array,
-        span: float,
-        *,
-        positive: bool = True,
-        wide: tuple[int, ...] = (),
-        samples: tuple[int, ...] = SAMPLES,
-    ) -> Draft:
+    def draft(self, starts: Array, span: float, *, positive: bool = True, wide: tuple[int, ...] = ()) -> Draft:
         """The draft of these terms."""
         terms = tuple(Term(k, rounded(c, DIGITS), shape) for (k, shape), c in self._terms.items() if c)
         begin = np.vectorize(rounded)(starts * self.units, DIGITS)
-        count = int(self.random.choice(samples))
+        count = int(self.random.choice(SAMPLES_APART if self.apart else SAMPLES))
         names = {name for term in terms for name in re.findall(r"\w+", term.shape)}
         used = {n: v for n, v in self._inner.items() if n in names}
         end = rounded(span * self.time, 2)

@@ -35,7 +35,7 @@ from odediscovery.bench import random_families as of
 from odediscovery.bench.random_families import Draft
 from odediscovery.bench.rows import Row
 from odediscovery.bench.summary import EXACT_AND_COEF, GOOD, MEDIAN_AND_LATE, Cell, by, grouped
-from odediscovery.bench.systems import ADDITIVE, SuiteSystem, chosen
+from odediscovery.bench.systems import SuiteSystem, chosen
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.arrays import Array
 
@@ -157,14 +157,14 @@ MECHANISMS = "mechanisms"
 def random_system(seed: int, family: str, i: int, samples: int | None = None) -> SuiteSystem:
     """System i of a family, with as many samples as drawn by default; its `representation` is the family."""
     random = np.random.default_rng([seed, zlib.crc32(family.encode()), i])
-    law, draw = mechanisms.turn_of(seed, i) if family == MECHANISMS else ("", FAMILIES[family])
+    draw = mechanisms.turn_of(seed, i)[1] if family == MECHANISMS else FAMILIES[family]
     for _ in range(5_000):
         draft = draw(random)
         draft = draft if samples is None else replace(draft, samples=samples)
         if is_identifiable(draft):
-            name, span = f"{family} {i} of seed {seed}{law and f', {law}'}", (0.0, draft.span)
-            about = SUITE, f"{family}-{i}", name, draft.equations(), draft.starts
-            return SuiteSystem(*about, span, draft.samples, ADDITIVE, family, draft.apart)
+            times = np.linspace(0.0, draft.span, draft.samples)
+            about = f"{family}-{i}", draft.equations(), draft.starts, times, family
+            return SuiteSystem(SUITE, *about, apart=draft.apart)
     raise FitError(f"none of {5_000} drafts of {family} {i} was accepted")
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
@@ -42,7 +42,6 @@ from odediscovery.laws.systems import SYSTEMS
 from odediscovery.runtime.arrays import Array
 
 DATA = Path(str(resources.files("odediscovery.bench") / "data"))
-ADDITIVE, MULTIPLICATIVE = "additive", "multiplicative"
 # Representation of laws by one hidden layer of products of powers: NPU, then NAU.
 POWER_SUM = "npu_nau"
 RTOL = 1e-10
@@ -55,26 +54,19 @@ class SuiteSystem:
 
     suite: str
     id: str
-    name: str  # what it describes
     equations: Equations  # the truth f
     starts: Array  # initial values [starts, states]; the last one is the unseen one
-    t_span: tuple[float, float]  # first and last time
-    n_samples: int  # equally spaced samples on `t_span`, ends included
-    noise: str  # "additive" (share of each state's standard deviation) or "multiplicative" (share of each value)
+    times: Array  # of the samples, ends included
     # The smallest chain of units that can write f, as ODEBench's file names them ("npu_nau" for a sum of products of
     # powers).
     representation: str
+    multiplicative: bool = False  # whether noise is a share of each value, not of each state's standard deviation
     apart: bool = False  # whether states have units of their own, in which scores then count
 
     @property
     def states(self) -> tuple[str, ...]:
         """Names of the states."""
         return self.equations.states
-
-    @property
-    def times(self) -> Array:
-        """The sample times [n_samples]."""
-        return np.linspace(*self.t_span, self.n_samples)
 
     @property
     def trainable(self) -> int:
@@ -88,9 +80,8 @@ def document(name: str) -> dict[str, Any]:
     return read
 
 
-def _stored(suite: str, file: str, noise: str) -> list[SuiteSystem]:
+def _stored(suite: str, file: str, multiplicative: bool = False) -> Iterator[SuiteSystem]:
     """Load the systems of a file, with right-hand sides in x0, x1, ..."""
-    systems = []
     for entry in document(file)["systems"]:
         names, starts = [f"x{k}" for k in range(len(entry["equations"]))], entry["initial_conditions"]
         law = Equations.parse(names, dict(zip(names, entry["equations"], strict=True)))
@@ -98,28 +89,26 @@ def _stored(suite: str, file: str, noise: str) -> list[SuiteSystem]:
             law = Equations.from_power_sum(entry["states"], law.power_sum)
         uses = zip(starts, entry.get("ic_use", [""] * len(starts)), strict=True)
         values = np.array([start for start, _ in sorted(uses, key=lambda pair: pair[1] == "test")], dtype=np.float64)
-        about = suite, str(entry["id"]), entry["name"], law, values, (entry["t_span"][0], entry["t_span"][1])
         # ODEBench stores 512 points, its own solving script 150; the later papers use 150.
-        samples, form = entry.get("n_samples", 150), entry.get("representation", POWER_SUM)
-        systems.append(SuiteSystem(*about, samples, noise, form))
-    return systems
+        times = np.linspace(*entry["t_span"][:2], entry.get("n_samples", 150))
+        form = entry.get("representation", POWER_SUM)
+        yield SuiteSystem(suite, str(entry["id"]), law, values, times, form, multiplicative)
 
 
-def _classics() -> list[SuiteSystem]:
-    systems, further = [], document("classics.json")["starts"]
+def _classics() -> Iterator[SuiteSystem]:
+    further = document("classics.json")["starts"]
     for system in SYSTEMS.values():
-        equations = system.equations()
+        law = system.equations()
         starts = np.array([[system.initial[state] for state in system.states], *further[system.name]])
         # The pendulum, the only law that is not a sum of powers, needs the sine as a feature.
-        form = POWER_SUM if equations.power_sum is not None else "features_npu_nau"
-        about = "classics", system.name, system.title, equations, starts
-        systems.append(SuiteSystem(*about, system.t_span, system.n_samples, ADDITIVE, form))
-    return systems
+        form = POWER_SUM if law.power_sum is not None else "features_npu_nau"
+        times = np.linspace(*system.t_span, system.n_samples)
+        yield SuiteSystem("classics", system.name, law, starts, times, form)
 
 
-SUITES: Mapping[str, Callable[[], list[SuiteSystem]]] = {
-    "fractional": partial(_stored, "fractional", "fractional.json", ADDITIVE),
-    "odebench": partial(_stored, "odebench", "odebench_dev.json", MULTIPLICATIVE),
+SUITES: Mapping[str, Callable[[], Iterator[SuiteSystem]]] = {
+    "fractional": partial(_stored, "fractional", "fractional.json"),
+    "odebench": partial(_stored, "odebench", "odebench_dev.json", multiplicative=True),
     "classics": _classics,
 }
 
@@ -196,14 +185,15 @@ def check_trajectories(system: SuiteSystem, protocol: Protocol) -> None:
 
 @cache
 def true_trajectory(system: SuiteSystem, start: int) -> Array:
-    """The noise-free states at `system.times`, [n_samples, states]."""
+    """The noise-free states at `system.times`, [samples, states]."""
     begin, rhs = system.starts[start], system.equations.rhs
     values = system.equations.simulate(begin, system.times, RTOL, most_evaluations=_MOST_EVALUATIONS)
     # If LSODA fails, try an explicit method of high order, then one for stiff systems.
     for method in ("DOP853", "Radau"):
         if np.isfinite(values).all():
             return values
-        solved = solve_ivp(lambda _, x: rhs(x), system.t_span, begin, method, system.times, rtol=RTOL, atol=1e-12)
+        span = system.times[0], system.times[-1]
+        solved = solve_ivp(lambda _, x: rhs(x), span, begin, method, system.times, rtol=RTOL, atol=1e-12)
         values = solved.y.T if solved.success else values
     if not np.isfinite(values).all():
         raise FitError(f"no solver follows the true equations of {system.suite} {system.id}")
@@ -220,7 +210,7 @@ def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
     times, values = [], []
     for start in range(protocol.trajectories):
         clean = true_trajectory(system, start)
-        size = np.abs(clean) if system.noise == MULTIPLICATIVE else clean.std(axis=0)
+        size = np.abs(clean) if system.multiplicative else clean.std(axis=0)
         seen = clean + protocol.sigma * size * noise.standard_normal(clean.shape)
         if protocol.digits is not None:
             seen = np.vectorize(rounded)(seen, protocol.digits)
