@@ -65,7 +65,7 @@ DOORS = {
     "torchdiffeq": "solve",
     "scipy.integrate": "ivp bench.systems",
     "pandas": "data",
-    "sklearn": "estimator experiments.studies.digits",
+    "sklearn": "estimator bench.reliability experiments.studies.digits",
     "jinja2": "report",
     "matplotlib": "plots report experiments",
     "pysindy": "bench.peers",

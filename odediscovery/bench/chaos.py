@@ -152,7 +152,6 @@ def run_chaos(
     **where: Any,
 ) -> dict[float, list[Row]]:
     """Run a study for each level of noise, see `Study.run`; all rows of each level that has any."""
-    settings_for(seed=seed, max_seconds=max_seconds)
     systems = [attractor(entry["id"], seed) for entry in chosen(entries(), ids, "chaotic system")]
     found = {}
     for sigma in noise:

@@ -71,7 +71,6 @@ class Draws(ABC):
 
     def checked(self) -> Self:
         """Return these draws, or raise an `InputError` that names the option out of range."""
-        settings_for(seed=self.seed, max_seconds=self.max_seconds)
         return self
 
     def known(self, _draw: int) -> Row:

@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from odediscovery.bench.random_families import OUTSIDE, Builder, Draft, case_of
+from odediscovery.bench.random_families import OUTSIDE, Builder, Draft, case_of, hill_exponent, one_of
 from odediscovery.bench.systems import rounded
 
 
@@ -93,8 +93,7 @@ def x_per_y(low: float = 0.4, high: float = 2.0) -> Constant:
 
 
 def _hill_exponent(b: Builder, name: str, x: int, y: int) -> str:
-    power = float(b.random.choice((2.0, 3.0, 4.0))) if b.chance(0.6) else round(float(b.random.uniform(1.5, 4.0)), 1)
-    return b.inner(name, power)
+    return b.inner(name, hill_exponent(b, 1.5))
 
 
 # Rates of reactions: x is used up.
@@ -212,7 +211,7 @@ def _next_reaction(b: Builder, k: int, n: int) -> RateLaw:
     if b.chance(0.65):
         return LINEAR
     fitting = [law for law in REACTIONS if n > 1 and (law.partner != "product" or k != n - 1)]
-    return fitting[int(b.random.integers(len(fitting)))] if fitting else LINEAR
+    return one_of(b.random, fitting) if fitting else LINEAR
 
 
 def _flux(b: Builder, law: RateLaw, tag: str, source: int, target: int, *, fed: bool) -> None:
@@ -240,13 +239,13 @@ def food_chain(law: RateLaw, r: np.random.Generator) -> Draft:
     grows or is stocked, and is harvested."""
     n = _states(r, 2 if law.partner else 1, 4)
     b = Builder(r, n, apart=True)
-    growth = law if law in GROWTH else LOGISTIC if b.chance(0.6) else GROWTH[int(r.integers(len(GROWTH)))]
+    growth = law if law in GROWTH else LOGISTIC if b.chance(0.6) else one_of(r, GROWTH)
     if n == 1 and law in FEEDING and b.chance(0.7):
         growth = STOCKING
     first = int(r.integers(n - 1)) if n > 1 and b.chance(0.3) else 0
     _add(b, 0, b.size(*RATE), growth.rate(b, "g", 0, OUTSIDE))
     for k in range(n - 1):
-        feeding = law if law in FEEDING and k == first else FEEDING[int(r.integers(3))]
+        feeding = law if law in FEEDING and k == first else one_of(r, FEEDING[:3])
         prey = 0 if b.chance(0.25) else k
         rate, v = feeding.rate(b, str(k), prey, k + 1), b.size(0.6, 2.5)
         _add(b, prey, -v, rate)

@@ -86,7 +86,6 @@ def run_moves(
     known = moves()
     left_out = [move.name for move in chosen(known, names, "move")]
     protocols = [Protocol(noise, seed=seed).checked() for noise in dict.fromkeys((0.0, sigma))]
-    settings_for(seed=seed, max_seconds=max_seconds)
     fits = [
         Task(
             f"{system.id}, sigma {protocol.sigma:g}",
@@ -110,11 +109,10 @@ def run_moves(
 
 def worth(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
     """Effect of omitting each move that there still is: fits that use it, exact ones, changed laws, total time."""
-    groups = by(rows, "method")
+    groups, known = by(rows, "method"), moves()
     whole = {row["id"]: row for row in groups[WHOLE]}
     before, found = max(sum(row["seconds"] for row in whole.values()), 1e-9), dict[str, tuple[str, ...]]()
-    for name in (name for name in moves() if name in groups):
-        own = groups[name]
+    for name, own in ((name, own) for name, own in groups.items() if name in known):
         fits = whole | {row["id"]: row for row in own}
         changed = sum(_law(row) != _law(whole[row["id"]]) for row in own)
         time = sum(row["seconds"] for row in fits.values()) / before

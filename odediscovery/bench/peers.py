@@ -37,7 +37,7 @@ import numpy as np
 import sympy
 from scipy.interpolate import make_smoothing_spline
 
-from odediscovery.data.series import Scale, TimeSeries, Trajectory
+from odediscovery.data.series import Scale, TimeSeries, Trajectory, pooled
 from odediscovery.data.signals import LEAST_VALUES
 from odediscovery.errors import FitError, InputError
 from odediscovery.ivp.solvers import rk4_step
@@ -58,6 +58,8 @@ except ImportError:
 
 # States and rates [samples, states].
 Rates: TypeAlias = tuple[Array, Array]
+# Coefficients [states, functions], and the starts of their equations by trajectory.
+Candidate: TypeAlias = tuple[Array, list[Array]]
 
 
 def check_installed(method: str) -> None:
@@ -156,15 +158,10 @@ def libraries(values: Array) -> Iterator[Library]:
     n = values.shape[1]
 
     def products_of(powers: Sequence[float], most: int) -> Array:
-        rows = [np.zeros(n)]
-        for size in range(1, most + 1):
-            for places in itertools.combinations(range(n), size):
-                for chosen in itertools.product(powers, repeat=size):
-                    rows.append(np.zeros(n))
-                    rows[-1][list(places)] = chosen
-        every = np.array(rows)
-        real = (every >= 0) & (every == np.round(every))
-        kept: Array = every[(real | (values > 0).all(axis=0)).all(axis=1)]
+        every = itertools.product((0.0, *powers), repeat=n)
+        exponents = np.array([w for w in every if np.count_nonzero(w) <= most])
+        real = (exponents >= 0) & (exponents == np.round(exponents))
+        kept: Array = exponents[(real | (values > 0).all(axis=0)).all(axis=1)]
         return kept
 
     # Waves: sines and cosines of x, or of x and 2 x.
@@ -173,41 +170,29 @@ def libraries(values: Array) -> Iterator[Library]:
     yield from (Library(products_of(powers, most)) for powers, most in POWERS)
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """Coefficients [states, functions] of a library, and the starts of their equations."""
-
-    library: Library
-    coefficients: Array
-    starts: list[Array]
-
-
 def sindy(series: TimeSeries, max_seconds: float, _seed: int) -> tuple[Equations, str]:
     """Fit dx_i/dt = sum_j C_ij m_j(x) with functions m_j of a library and sparse C, without randomness."""
-    ending = now() + max_seconds
+    ending, outcome = now() + max_seconds, "done"
     # If states and rates are about 1, one grid of thresholds suits every system.
     span = max(float(t.time[-1] - t.time[0]) for t in series.trajectories)
     scale = Scale(Scale.of(series).state, span / 10.0)
     scaled = scale.apply(series)
-    values = np.concatenate([t.values for t in scaled.trajectories])
-    smoothed = [_smoothed(t) for t in scaled.trajectories]
-    ranked: list[tuple[float, float, _Candidate]] = []
-    outcome = "done"
+    values, smoothed = pooled(scaled), [_smoothed(t) for t in scaled.trajectories]
+    spread = np.maximum(values.var(axis=0), 1e-12)
+    ranked: list[tuple[float, float, Library, Array]] = []
     for library in libraries(values):
         if now() > ending:
             outcome = "out of time"
             break
         found = list(_candidates(library, smoothed, scale.state))
-        errors = _mean_squares(found, scaled, scale.state)
-        spread = np.maximum(values.var(axis=0), 1e-12)
-        for candidate, error in zip(found, errors, strict=True):
-            terms = np.count_nonzero(candidate.coefficients)
+        for (c, _), error in zip(found, _mean_squares(library, found, scaled, scale.state), strict=True):
             # Smaller errors are irrelevant: rates of clean data are equally inaccurate.
-            bic = float(len(values) * np.log(np.maximum(error / spread, 1e-4)).sum() + np.log(values.size) * terms)
-            ranked.append((bic, float(error.sum()), candidate))
+            misfit = len(values) * np.log(np.maximum(error / spread, 1e-4)).sum()
+            bic = float(misfit + np.log(values.size) * np.count_nonzero(c))
+            ranked.append((bic, float(error.sum()), library, c))
     # Among equal numbers of terms with errors below the floor, choose the closest.
-    for bic, _, best in sorted(ranked, key=lambda entry: entry[:2]):
-        equations = best.library.equations(series.states, best.coefficients, scale)
+    for bic, _, library, c in sorted(ranked, key=lambda entry: entry[:2]):
+        equations = library.equations(series.states, c, scale)
         # A careful solver follows all fixed-step solutions except near a few singularities.
         if np.isfinite(bic) and np.isfinite(_simulated_r2(equations, series)):
             return equations, outcome
@@ -230,7 +215,7 @@ def _smoothed(t: Trajectory) -> dict[str, Rates]:
     return found
 
 
-def _candidates(library: Library, smoothed: Sequence[dict[str, Rates]], state: Array) -> Iterator[_Candidate]:
+def _candidates(library: Library, smoothed: Sequence[dict[str, Rates]], state: Array) -> Iterator[Candidate]:
     """Yield models by sequentially thresholded least squares with every threshold and ridge on all rates."""
     for way in (way for way in smoothed[0] if all(way in found for found in smoothed)):
         parts = [found[way] for found in smoothed]
@@ -245,25 +230,22 @@ def _candidates(library: Library, smoothed: Sequence[dict[str, Rates]], state: A
             # Thresholds with the same remaining terms give the same constants.
             if c is not None and (key := (c != 0).tobytes()) not in seen:
                 seen.add(key)
-                yield _Candidate(library, c, [x[0] for x, _ in parts])
+                yield c, [x[0] for x, _ in parts]
 
 
-def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: Array) -> Array:
-    """Errors [candidates, states] of equations of one library, integrated together through all data by Runge-Kutta
-    steps; inf if a solution leaves the range of the data."""
-    if not candidates:
-        return np.zeros((0, series.n_states))
-    library = candidates[0].library
-    c = np.stack([candidate.coefficients for candidate in candidates])
+def _mean_squares(library: Library, candidates: Sequence[Candidate], series: TimeSeries, state: Array) -> Array:
+    """Errors [candidates, states] of their equations, integrated together through all data by Runge-Kutta steps; inf
+    if a solution leaves the range of the data."""
+    c = np.array([c for c, _ in candidates])
 
     def rhs(_: float, x: Array) -> Array:
         result: Array = np.einsum("mij,mj->mi", c, library.columns(x, state))
         return result
 
-    squares, count = np.zeros((len(c), c.shape[1])), 0
+    squares, count = np.zeros((len(candidates), series.n_states)), 0
     with np.errstate(all="ignore"):
-        for k, t in enumerate(series.trajectories):
-            x = np.stack([candidate.starts[k] for candidate in candidates])
+        for k, t in enumerate(series.trajectories if candidates else ()):
+            x = np.stack([starts[k] for _, starts in candidates])
             squares, count = squares + (x - t.values[0]) ** 2, count + len(t.time)
             longest = (t.time[-1] - t.time[0]) / 450
             for step, seen in zip(np.diff(t.time), t.values[1:], strict=True):
@@ -271,7 +253,7 @@ def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: A
                 for _ in range(parts):
                     x = rk4_step(rhs, x, step / parts)
                 squares += (x - seen) ** 2
-    return np.where(np.isfinite(squares), squares / count, np.inf)
+        return np.where(np.isfinite(squares), squares / count, np.inf)
 
 
 def _simulated_r2(equations: Equations, series: TimeSeries) -> float:

@@ -70,21 +70,23 @@ def study(
     chosen = [one for one in every if not designs or one["id"] in designs]
     if not chosen:
         raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in every)}")
+    name, columns, methods = "populations", COLUMNS, ("ours",)
+    if peers:
+        name, columns, methods = "populations by peers", PEER_COLUMNS, PEERS
     tasks = []
     for draw, design in itertools.product(range(seed, seed + draws), chosen):
         known = {"design": design["id"], "draw": draw, "exact": False}
         known |= {"groups_exact": 0, "groups": int(design["groups"])} if peers else {"varies": False}
         fill = partial(fit_peer, design) if peers else partial(fit, design, max_seconds)
-        tasks += [Task(f"{design['id']}-{draw}", one, fill, known) for one in (PEERS if peers else ("ours",))]
-    name = "populations by peers" if peers else "populations"
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    shared = {"measure": name, "max_seconds": max_seconds, "designs": digest}
-    if peers:
-        return Study(
-            name, shared, PEER_COLUMNS, tasks, max_seconds, "{groups_exact} of {groups} groups exact".format_map
-        )
-    said = "another structure", "exact"
-    return Study(name, shared, COLUMNS, tasks, 2.0 * max_seconds, lambda row: said[row["exact"]])
+        tasks += [Task(f"{design['id']}-{draw}", method, fill, known) for method in methods]
+    shared = {"measure": name, "max_seconds": max_seconds, "designs": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+    def in_words(row: Row) -> str:
+        ours = "exact" if row["exact"] else "another structure"
+        return f"{row['groups_exact']} of {row['groups']} groups exact" if peers else ours
+
+    # The limit of ours ends the search, not what follows.
+    return Study(name, shared, columns, tasks, max_seconds * (1.0 if peers else 2.0), in_words)
 
 
 # Simulation
@@ -97,12 +99,10 @@ def simulate(design: Mapping[str, Any], draw: int) -> tuple[TimeSeries, TimeSeri
     constants = {}
     for name, about in design["constants"].items():
         z = rng.standard_normal(seen)
-        z = (z - z.mean()) / z.std()
-        z = np.append(z, rng.standard_normal(kept))
+        z = np.append((z - z.mean()) / z.std(), rng.standard_normal(kept))
         constants[name] = about["mean"] * np.exp(about["sd_log"] * z)
-    runs = [
-        _run(design, g, {name: float(value[g]) for name, value in constants.items()}, rng) for g in range(seen + kept)
-    ]
+    each = [{name: float(value[g]) for name, value in constants.items()} for g in range(seen + kept)]
+    runs = [_run(design, g, own, rng) for g, own in enumerate(each)]
     spread = np.concatenate([x for _, x in runs[:seen]]).std(axis=0)
     noisy = [_noisy(design, x, spread, rng) for _, x in runs]
     times, labels = [t for t, _ in runs], [f"g{g}" for g in range(seen + kept)]
@@ -113,23 +113,26 @@ def simulate(design: Mapping[str, Any], draw: int) -> tuple[TimeSeries, TimeSeri
     return first, later, {name: value[:seen] for name, value in constants.items()}
 
 
-def _run(design: Mapping[str, Any], g: int, constants: Mapping[str, float], rng: np.random.Generator) -> list[Array]:
+def _run(
+    design: Mapping[str, Any], g: int, constants: Mapping[str, float], rng: np.random.Generator
+) -> tuple[Array, Array]:
     """Simulate times and values of one group without noise."""
     end, start = float(design["t_end"]), []
-    for state in design["states"]:
-        about = design["initial"][state]
+    for about in (design["initial"][state] for state in design["states"]):
+        given = about.get("values")
         start.append(
-            about["values"][g % len(about["values"])]
-            if "values" in about
-            else about["mean"] * np.exp(about["sd_log"] * rng.standard_normal())
+            given[g % len(given)] if given else about["mean"] * np.exp(about["sd_log"] * rng.standard_normal())
         )
     n = int(rng.integers(design["samples"][0], design["samples"][1] + 1))
     t = np.linspace(0.0, end, n)
     if design["times"] != "even":
         inner = np.sort(rng.uniform(0.0, 1.0, n - 2)) ** float(design["early"]) * end
         t = np.unique(np.concatenate([[0.0], inner, [end]]))
-    law = law_of(design, constants)
-    return [t, solve_until_failure(lambda _, x: law.rhs(x), np.array(start), t, rtol=1e-9, atol=1e-10)]
+    return t, _solved(law_of(design, constants), np.array(start), t, 1e-9, 1e-10)
+
+
+def _solved(law: PowerSum, start: Array, times: Array, rtol: float, atol: float) -> Array:
+    return solve_until_failure(lambda _, x: law.rhs(x), start, times, rtol=rtol, atol=atol)
 
 
 def terms_of(design: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any], list[float]]]:
@@ -168,15 +171,15 @@ def places_of_terms(design: Mapping[str, Any], law: PowerSum) -> dict[str, int] 
     places = {}
     for i, term, powers in wanted:
         at = [
-            p
-            for p, (state, j) in enumerate(terms)
+            place
+            for place, (state, j) in enumerate(terms)
             if state == i
             and np.abs(law.exponents[j][: len(powers)] - powers).max() <= 0.1
             and np.sign(law.coefficients[state, j]) == term["sign"]
         ]
         if len(at) != 1:
             return None
-        places[term["constant"]] = at[0]
+        (places[term["constant"]],) = at
     return places
 
 
@@ -268,19 +271,18 @@ def fit_peer(design: Mapping[str, Any], row: Row) -> None:
 
 def _laws(design: Mapping[str, Any], series: TimeSeries, method: str) -> list[PowerSum | None]:
     """Find the law of every group; None without a law."""
-    groups = series.trajectories
+    groups = [(run.time, run.values) for run in series.trajectories]
     if method == SIMPLE:
         if series.n_states > 1:
             raise InputError("simple laws have one state")
-        labels = [str(g) for g in range(len(groups))]
-        return [_simple(row) for row in explain(labels, [(run.time, run.values[:, 0]) for run in groups])]
+        return [_simple(row) for row in explain(list(map(str, range(len(groups)))), [(t, x[:, 0]) for t, x in groups])]
     exponents = group_library(series.n_states, [powers for *_, powers in terms_of(design)])
     if method == TOGETHER:
-        return [group_law([(run.time, run.values) for run in groups], exponents)] * len(groups)
+        return [group_law(groups, exponents)] * len(groups)
     found: list[PowerSum | None] = []
-    for run in groups:
+    for group in groups:
         try:
-            found.append(group_law([(run.time, run.values)], exponents))
+            found.append(group_law([group], exponents))
         except (FitError, ValueError, np.linalg.LinAlgError):
             found.append(None)
     return found
@@ -291,10 +293,9 @@ def _simple(row: Mapping[str, Any]) -> PowerSum | None:
     if row["outcome"] != "explained":
         return None
     law = next(one for one in (*LAWS, *RICHER) if one.name == row["law"])
-    powers = [power for _, power in law.terms]
+    signs, powers = map(list, zip(*law.terms, strict=True))
     if law.free:
         powers[-1] = row["exponent"]
-    signs = [sign for sign, _ in law.terms]
     return PowerSum(np.array([np.array(signs) * row["constants"]]), np.array(powers)[:, None])
 
 
@@ -310,7 +311,7 @@ def _curve(run: Trajectory, law: PowerSum | None) -> Array:
         return np.tile(run.values[0], (len(run.time), 1))
     most = 10.0 * np.abs(run.values).max()
     with np.errstate(all="ignore"):  # a wrong law may leave the domain of its powers
-        found = solve_until_failure(lambda _, x: law.rhs(x), run.values[0], run.time, rtol=1e-7, atol=1e-9)
+        found = _solved(law, run.values[0], run.time, 1e-7, 1e-9)
     return np.nan_to_num(np.clip(found, -most, most), nan=most)
 
 
@@ -339,9 +340,9 @@ def summary(rows: Sequence[Row]) -> str:
         "seconds": middle("seconds"),
     }
     parts = [grouped("design", by(rows, "design") | {"all": rows}, columns)]
-    said = [pair for row in rows if row["exact"] for pair in row["said"]]
-    both, claimed, true = sum(a and b for a, b in said), sum(b for _, b in said), sum(a for a, _ in said)
-    parts.append(f"Constants said to vary: precision {both / max(claimed, 1):.3f}, recall {both / max(true, 1):.3f}.")
+    said = np.array([pair for row in rows if row["exact"] for pair in row["said"]], dtype=bool).reshape(-1, 2)
+    both, (true, claimed) = int(said.all(axis=1).sum()), np.maximum(said.sum(axis=0), 1)
+    parts.append(f"Constants said to vary: precision {both / claimed:.3f}, recall {both / true:.3f}.")
     judged = [row["heldout_right"] for row in rows if row["heldout_right"] is not None]
     if judged:
         parts.append(

@@ -104,6 +104,7 @@ class Draft:
         return path
 
 
+Case = TypeVar("Case")
 # Starts of a draft: two to train on, and the unseen one.
 STARTS = 3
 # Digits of the constants of a law.
@@ -117,6 +118,11 @@ DECADES_APART, SAMPLES_APART = (-6.0, 6.0), (30, 40, 60, 80, 100, 150, 200, 300)
 def case_of(random: np.random.Generator, *chances: float) -> int:
     """Draw one of several cases, counted from 0, with given probabilities."""
     return int(random.choice(len(chances), p=chances))
+
+
+def one_of(random: np.random.Generator, cases: Sequence[Case]) -> Case:
+    """Draw one of several cases, all as probable."""
+    return cases[int(random.integers(len(cases)))]
 
 
 class Builder:
@@ -273,12 +279,6 @@ VELOCITY, DAMPING, FILTER_DECAY, FILTER_DRIVE = (0.6, 1.6), (0.05, 0.4), (0.2, 1
 # Powers of x (0) and y (1) in further terms of y', at most two of them.
 EXTRAS: tuple[dict[int, float | str], ...] = ({}, {0: 2}, {0: 1, 1: 1}, {1: 2}, {0: 2, 1: 1}, {1: 3})
 
-Case = TypeVar("Case")
-
-
-def _one_of(b: Builder, cases: Sequence[Case]) -> Case:
-    return cases[int(b.random.integers(len(cases)))]
-
 
 def oscillators(r: np.random.Generator) -> Draft:
     """x' = p y, y' = spring + damping + further terms, and in some a filter z that x or x y drives; or a jerk
@@ -306,7 +306,7 @@ def oscillators(r: np.random.Generator) -> Draft:
 def _spring(b: Builder) -> None:
     """x' = p y, y' = -a x, -b x^3 or both; a may be negative beside b (two wells)."""
     b.add(0, b.size(*VELOCITY), {1: 1})
-    linear, cubic = _one_of(b, ((-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (1.0, -1.0)))
+    linear, cubic = one_of(b.random, ((-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (1.0, -1.0)))
     if linear:
         b.add(1, linear * b.size(0.4, 2.0), {0: 1})
     if cubic:
@@ -315,7 +315,7 @@ def _spring(b: Builder) -> None:
 
 def _damping(b: Builder) -> None:
     """Linear, cubic, van der Pol's or none."""
-    kind = _one_of(b, (1, 3, "van der Pol", None))
+    kind = one_of(b.random, (1, 3, "van der Pol", None))
     if kind == "van der Pol":
         b.add(1, b.size(0.2, 1.5), {1: 1})
         b.add(1, -b.size(0.2, 1.5), {0: 2, 1: 1})
@@ -331,7 +331,7 @@ def _jerk(r: np.random.Generator) -> Draft:
     b.add(1, 1.0, {2: 1})
     for k, between in enumerate(ranges):
         b.add(2, -b.size(*between), {k: 1})
-    b.add(2, b.signed_size(0.1, 0.6), _one_of(b, ({0: 2}, {0: 3}, {1: 2}, {0: 1, 1: 1}, {1: 3})))
+    b.add(2, b.signed_size(0.1, 0.6), one_of(b.random, ({0: 2}, {0: 3}, {1: 2}, {0: 1, 1: 1}, {1: 3})))
     return b.draft(b.signed_starts(-1.5, 1.5), b.size(8.0, 20.0), positive=False)
 
 
@@ -355,7 +355,7 @@ def _pendulum(b: Builder, sine: str) -> Draft:
     """x' = p y, y' = -b sin x + damping + torque + spring, with a filter z in some."""
     b.add(0, 1.0 if b.chance(0.7) else b.size(*VELOCITY), {1: 1})
     b.add(1, -b.size(0.6, 3.0), factor=sine)
-    damping = _one_of(b, (None, 1, 1, 3))
+    damping = one_of(b.random, (None, 1, 1, 3))
     if damping is not None:
         b.add(1, -b.size(*DAMPING), {1: damping})
     if b.chance(0.3):
@@ -391,11 +391,11 @@ def _repression(b: Builder, state: int, name: str, power: float) -> str:
     return f"{h}/({h} + x{state}**{b.inner(f'n{name}', power)})"
 
 
-def _hill(b: Builder) -> float:
+def hill_exponent(b: Builder, least: float = 1.4) -> float:
     """A Hill exponent, whole or to one decimal."""
     if b.chance(0.6):
         return float(b.random.choice((2.0, 3.0, 4.0)))
-    return round(float(b.random.uniform(1.4, 4.0)), 1)
+    return round(float(b.random.uniform(least, 4.0)), 1)
 
 
 def _michaelis_menten(b: Builder) -> None:
@@ -418,9 +418,9 @@ def _autoregulation(b: Builder) -> None:
     """x' = s + V x^n/(K^n + x^n) - d x, or V K^n/(K^n + x^n) - d x, n a Hill exponent."""
     if b.chance(0.5):
         b.add(0, b.size(0.1, 0.5))
-        b.add(0, b.size(0.6, 3.0), factor=_saturation(b, 0, "a", _hill(b)))
+        b.add(0, b.size(0.6, 3.0), factor=_saturation(b, 0, "a", hill_exponent(b)))
     else:
-        b.add(0, b.size(0.6, 3.0), factor=_repression(b, 0, "r", _hill(b)))
+        b.add(0, b.size(0.6, 3.0), factor=_repression(b, 0, "r", hill_exponent(b)))
     b.add(0, -b.size(0.4, 1.5), {0: 1})
 
 
@@ -464,7 +464,7 @@ def _genes(b: Builder) -> None:
     regulated = _repression if b.chance(0.6) else _saturation
     b.add(0, b.size(0.5, 2.0), {1: 1})
     b.add(0, -b.size(0.3, 1.5), {0: 1})
-    b.add(1, b.size(0.8, 4.0), factor=regulated(b, 0, "g", _hill(b)))
+    b.add(1, b.size(0.8, 4.0), factor=regulated(b, 0, "g", hill_exponent(b)))
     b.add(1, -b.size(0.3, 1.5), {1: 1})
 
 
@@ -484,7 +484,7 @@ SATURATING: tuple[tuple[Callable[[Builder], None], int, str, Range, Range], ...]
 
 def saturating(r: np.random.Generator) -> Draft:
     """Draw one of the common laws with a saturating rate."""
-    add_terms, states, units, starts, span = SATURATING[int(r.integers(len(SATURATING)))]
+    add_terms, states, units, starts, span = one_of(r, SATURATING)
     b = Builder(r, states, units)
     add_terms(b)
     return b.draft(b.positive_starts(*starts), b.size(*span))

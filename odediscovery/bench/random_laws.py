@@ -34,8 +34,8 @@ from odediscovery.bench import mechanisms, summary
 from odediscovery.bench import random_families as of
 from odediscovery.bench.random_families import Draft
 from odediscovery.bench.rows import Row
-from odediscovery.bench.summary import EXACT_AND_COEF, GOOD, MEDIAN_AND_LATE, Cell, by, grouped
-from odediscovery.bench.systems import SuiteSystem, chosen
+from odediscovery.bench.summary import EXACT_AND_COEF, GOOD, MEDIAN_AND_LATE, Cell, by, grouped, missed, recon_and_gen
+from odediscovery.bench.systems import SuiteSystem, check, chosen
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.arrays import Array
 
@@ -172,8 +172,8 @@ def random_systems(
     seed: int, families: Sequence[str] | None = None, each: int = 20, ids: Sequence[str] | None = None
 ) -> list[SuiteSystem]:
     """The first systems of some families (default: all but mechanisms), or only those with ids "family-i"."""
-    if seed < 0 or each < 1:
-        raise InputError(f"--seed must be at least 0 and --each at least 1, got {seed} and {each}")
+    check("seed", seed, seed >= 0, "at least 0")
+    check("each", each, each >= 1, "at least 1")
     if ids:
         return [random_system(seed, *_read(id)) for id in ids]
     names = chosen({name: name for name in (*FAMILIES, MECHANISMS)}, families or list(FAMILIES), "family")
@@ -208,9 +208,5 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: Sequence[Su
         groups = {family: families.get(family, []) for family in FAMILIES} | families | {"all": own}
         parts.append(title + grouped("family", groups, COLUMNS))
     truths = {system.id: system.equations for system in systems}
-
-    def detail(row: Row) -> str:
-        recon, gen = summary.figure(row["recon"]), summary.figure(row["gen"])
-        return f"{row['method']}, {row['outcome']}, RECON {recon}, GEN {gen}"
-
-    return "\n\n".join([*parts, *summary.missed(rows, truths, detail)]) + "\n"
+    parts += missed(rows, truths, lambda row: f"{row['method']}, {row['outcome']}, {recon_and_gen(row)}")
+    return "\n\n".join(parts) + "\n"

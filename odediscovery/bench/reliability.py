@@ -21,14 +21,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
 
 from odediscovery.bench.draws import KINDS, Lawless
 from odediscovery.bench.random_laws import FAMILIES, MECHANISMS, random_system, random_systems
 from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.scores import box_of, exact_and_coef, same_law
 from odediscovery.bench.summary import table
-from odediscovery.bench.systems import Protocol, SuiteSystem, check, training_data, true_trajectory
+from odediscovery.bench.systems import Protocol, SuiteSystem, training_data, true_trajectory
 from odediscovery.discovery.discover import discover
 from odediscovery.discovery.reliability import EVIDENCE, FEATURES, probability_of
 from odediscovery.laws.equations import Equations
@@ -45,7 +45,6 @@ BINS = 10
 
 def study(each: int, seed: int, max_seconds: float) -> Study:
     """The study of `each` random laws of a family at each level."""
-    check("each", each, each >= 1, "at least 1")
     tasks = [Task(id, "ours", fill) for id, fill in _fits(each, seed, max_seconds)]
     shared = {"measure": "reliability", "each": each, "seed": seed, "max_seconds": max_seconds}
     columns = ("id", "method", "failed", "outcome", "seconds", "rows", "equations")
@@ -53,8 +52,9 @@ def study(each: int, seed: int, max_seconds: float) -> Study:
 
 
 def _fits(each: int, seed: int, max_seconds: float) -> Iterator[tuple[str, Any]]:
+    families = random_systems(seed, list(FAMILIES), each)
     mechanisms = random_systems(seed, [MECHANISMS], each * len(FAMILIES))
-    for systems, levels in (random_systems(seed, list(FAMILIES), each), LEVELS), (mechanisms, LEVELS_OF_MECHANISMS):
+    for systems, levels in (families, LEVELS), (mechanisms, LEVELS_OF_MECHANISMS):
         for sigma, digits in levels:
             protocol = Protocol(sigma, digits=digits, trajectories=2, seed=seed)
             for system in systems:
@@ -108,9 +108,8 @@ def is_right(row: Row) -> bool:
 def printed_laws(rows: Sequence[Row]) -> tuple[Array, Mask]:
     """The probabilities of the printed laws by the weights of today, and whether they are right [fits]."""
     chosen = [next(one for one in row["rows"] if one["chosen"]) for row in rows if row["rows"]]
-    return np.array([probability_of(one["features"]) for one in chosen]), np.array(
-        [one["right"] for one in chosen], dtype=bool
-    )
+    p, right = [probability_of(one["features"]) for one in chosen], [one["right"] for one in chosen]
+    return np.array(p), np.array(right, dtype=bool)
 
 
 def bins_of(p: Array, right: Mask) -> list[tuple[int, float, float]]:
@@ -133,19 +132,11 @@ def fit_weights(rows: Sequence[Row], penalty: float = 1.0) -> tuple[float, Array
     """The intercept and the weights that these rows would give."""
     every = [(one, 1.0 if one["chosen"] else 1.0 / (len(row["rows"]) - 1)) for row in rows for one in row["rows"] or ()]
     f = np.array([one["features"] for one, _ in every])
-    y, u = np.array([one["right"] for one, _ in every], dtype=float), np.array([weight for _, weight in every])
+    y, u = np.array([one["right"] for one, _ in every]), np.array([weight for _, weight in every])
     mean, spread = f.mean(axis=0), np.maximum(f.std(axis=0), 1e-6)
-    columns = np.column_stack([np.ones(len(f)), (f - mean) / spread])
-
-    def loss(w: Array) -> tuple[float, Array]:
-        score = columns @ w
-        value = u @ (np.logaddexp(0.0, score) - y * score) + 0.5 * penalty * w[1:] @ w[1:]
-        slope = columns.T @ (u * (1.0 / (1.0 + np.exp(-score)) - y)) + penalty * np.append(0.0, w[1:])
-        return float(value), slope
-
-    w = minimize(loss, np.zeros(columns.shape[1]), jac=True).x
-    weights = w[1:] / spread
-    return float(w[0] - weights @ mean), weights
+    fitted = LogisticRegression(C=1.0 / penalty, tol=1e-8).fit((f - mean) / spread, y, u)
+    weights: Array = fitted.coef_[0] / spread
+    return float(fitted.intercept_[0] - weights @ mean), weights
 
 
 def markdown(rows: Sequence[Row], command: str) -> str:

@@ -30,6 +30,7 @@ from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor, on_processor_time
 from odediscovery.runtime.versions import versions
 from odediscovery.runtime.workers import IN_TURN, Backend, Failure
+from odediscovery.settings import settings_for
 
 Row: TypeAlias = dict[str, Any]
 
@@ -51,7 +52,7 @@ def exact_or_not(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """A measurement that saves its rows in a folder."""
+    """A measurement that saves its rows in a folder; raises an `InputError` for a seed or limit out of range."""
 
     name: str  # of its stage, for the progress
     shared: Mapping[str, Any]  # common properties of all rows, as in study.json
@@ -61,6 +62,9 @@ class Study:
     limit: float  # largest processor time of a task in seconds
     in_words: Callable[[Row], str] = exact_or_not  # summary of a row without failure, for the progress
     ids: Sequence[str] = ()  # further rows of the folder that belong to the result, in their order
+
+    def __post_init__(self) -> None:
+        settings_for(seed=self.shared.get("seed", 0), max_seconds=self.limit)
 
     def run(
         self,
@@ -105,14 +109,14 @@ def blank(task: Task, columns: Sequence[str]) -> Row:
 def filled(task: Task, columns: Sequence[str]) -> Row:
     """Do a task and return its row, with the reason of a failure. Limits within count processor time, so that
     other processes do not shorten them."""
-    row, began = blank(task, columns), time.process_time()
+    row, whole = blank(task, columns), {"seconds": None}
     try:
-        with on_processor_time():
+        with timed(whole), on_processor_time():
             task.fill(row)
     except Exception as error:
         row["failed"] = " ".join(f"{type(error).__name__}: {error}".split())
     if row["seconds"] is None:
-        row["seconds"] = _seconds_since(began)
+        row |= whole
     return row
 
 
@@ -123,11 +127,7 @@ def timed(row: Row) -> Iterator[None]:
     try:
         yield
     finally:
-        row["seconds"] = _seconds_since(began)
-
-
-def _seconds_since(began: float) -> float:
-    return round(time.process_time() - began, 3)
+        row["seconds"] = round(time.process_time() - began, 3)
 
 
 class Rows:
@@ -164,25 +164,18 @@ def commit_of(path: Path) -> str:
     """First digits of the last commit that changed a file or folder of a checkout; "" elsewhere."""
     command = ["git", "-C", str(path.parent), "log", "-1", "--format=%H", "--", path.name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10.0, check=False)
+        told = subprocess.run(command, capture_output=True, text=True, timeout=10.0, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return ""
     # A fixed length: git's own short form grows with the repository, and saved names would change.
-    return done.stdout.strip()[:7] if done.returncode == 0 else ""
+    return told.strip()[:7]
 
 
 def provenance() -> dict[str, Any]:
     """The machine and the versions of a measurement."""
-    commit = commit_of(Path(__file__).parent.parent)
-    return {
-        **({"commit": commit} if commit else {}),
-        "machine": {
-            "processor": platform.machine(),
-            "cores": os.cpu_count(),
-            "reference_seconds": round(reference_seconds(), 4),
-        },
-        "versions": versions(),
-    }
+    commit, seconds = commit_of(Path(__file__).parent.parent), round(reference_seconds(), 4)
+    machine = {"processor": platform.machine(), "cores": os.cpu_count(), "reference_seconds": seconds}
+    return {**({"commit": commit} if commit else {}), "machine": machine, "versions": versions()}
 
 
 def reference_seconds() -> float:
@@ -193,16 +186,16 @@ def reference_seconds() -> float:
     def rhs(x: Array) -> Array:
         return np.array((10.0 * (x[1] - x[0]), x[0] * (28.0 - x[2]) - x[1], x[0] * x[1] - 8.0 / 3.0 * x[2]))
 
-    def once() -> float:
+    times = []
+    for _ in range(15):
         began, x, step = time.process_time(), np.ones(3), 0.01
         for _ in range(1000):
             a = rhs(x)
             b = rhs(x + 0.5 * step * a)
             c = rhs(x + 0.5 * step * b)
             x = x + step / 6.0 * (a + 2.0 * (b + c) + rhs(x + step * c))
-        return time.process_time() - began
-
-    return min(once() for _ in range(15))
+        times.append(time.process_time() - began)
+    return min(times)
 
 
 def claim_folder(folder: Path, study: Mapping[str, Any]) -> None:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import sympy
@@ -45,7 +46,9 @@ POINTS = 300
 # Largest difference of exponents and inner constants, absolute, relative above 1.
 CLEAN_TOLERANCE, NOISY_TOLERANCE = 0.02, 0.1
 # The terms of one equation: coefficients [n] and exponents [n, states].
-_Terms = tuple[Array, Array]
+_Terms: TypeAlias = tuple[Array, Array]
+# From a true constant inside the terms, in the order of traversal, to the value in its place.
+Constant: TypeAlias = Callable[[float], float]
 # Errors of exactly the tolerance, such as that of 0.52 from 0.5, are within it despite rounding.
 _ROUNDED = 1e-9
 
@@ -95,19 +98,6 @@ def _points(box: Array) -> Array:
     return points
 
 
-class _Constants:
-    """The constants inside the terms, in the order of traversal: given values, or the true ones."""
-
-    def __init__(self, values: Array | None = None) -> None:
-        self.values = values
-        self.taken: list[float] = []
-
-    def next(self, true: float) -> float:
-        """Return the next constant, whose true value is `true`."""
-        self.taken.append(true if self.values is None else float(self.values[len(self.taken)]))
-        return self.taken[-1]
-
-
 class _Family:
     """sum_j u_j phi_j(x; theta) at fixed points: terms of the truth, and values of the states by symbol."""
 
@@ -116,17 +106,22 @@ class _Family:
         pairs = [term.as_coeff_Mul() for term in terms]
         self.outer = np.array([float(number) for number, _ in pairs])
         self.shapes = [shape for _, shape in pairs]
-        true = _Constants()
-        phi = self._terms(true)
-        self.theta = np.array(true.taken)
-        self.defined = np.isfinite(phi).all(axis=1)
+        true: list[float] = []
+
+        def noted(constant: float) -> float:
+            true.append(constant)
+            return constant
+
+        self.defined = np.isfinite(self._terms(noted)).all(axis=1)
+        self.theta = np.array(true)
 
     def fitted(self, values: Array, size: float) -> ConstantErrors | None:
         """Fit the constants to these values, which were divided by `size`, and return their errors."""
         inside = self.defined
 
         def best(theta: Array) -> tuple[Array, Array]:
-            phi = self._terms(_Constants(theta))[inside]
+            values_of_theta = iter(theta.tolist())
+            phi = self._terms(lambda _: next(values_of_theta))[inside]
             scale = np.abs(phi).max(axis=0)
             # Terms that are undefined for these constants count as missing.
             if not (np.isfinite(scale).all() and scale.all()):
@@ -153,20 +148,20 @@ class _Family:
         outer = np.abs(share - 1.0)
         return ConstantErrors(float(inner.max(initial=0.0)), float(outer.max()))
 
-    def _terms(self, constants: _Constants) -> Array:
+    def _terms(self, constant: Constant) -> Array:
         """phi [points, terms]."""
         with np.errstate(all="ignore"):
-            return np.stack([self._value(shape, constants) for shape in self.shapes], axis=1)
+            return np.stack([self._value(shape, constant) for shape in self.shapes], axis=1)
 
-    def _value(self, e: sympy.Expr, constants: _Constants) -> Array:
+    def _value(self, e: sympy.Expr, constant: Constant) -> Array:
         if e == 1:
             return np.ones(len(next(iter(self.columns.values()))))
         if e.is_Mul:
-            product: Array = np.prod([self._value(f, constants) for f in e.args], axis=0)
+            product: Array = np.prod([self._value(f, constant) for f in e.args], axis=0)
             return product
         if e.func.__name__ in FUNCTIONS:
             # Of the same name in numpy, in lower case.
-            value: Array = getattr(np, e.func.__name__.lower())(self._sum(e.args[0], constants, False))
+            value: Array = getattr(np, e.func.__name__.lower())(self._sum(e.args[0], constant, False))
             return value
         base, power = e.as_base_exp()
         if not (power.is_Number and (base.is_Symbol or base.is_Add or base.is_Function)):
@@ -174,21 +169,21 @@ class _Family:
         # A factor of a sum raised to a power belongs to the outer coefficient, so one of the
         # coefficients of the sum is held.
         if base.is_Add:
-            value = self._sum(base, constants, True)
+            value = self._sum(base, constant, True)
         else:
-            value = self.columns[base] if base.is_Symbol else self._value(base, constants)
-        return _power(value, float(power), constants.next(float(power)))
+            value = self.columns[base] if base.is_Symbol else self._value(base, constant)
+        return _power(value, float(power), constant(float(power)))
 
-    def _sum(self, e: sympy.Expr, constants: _Constants, held: bool) -> Array:
+    def _sum(self, e: sympy.Expr, constant: Constant, held: bool) -> Array:
         """The terms of a sum, each with its coefficient; `held` fixes the first one that varies."""
         total: Array = np.zeros(1)
         for term in sympy.Add.make_args(e):
             number, shape = term.as_coeff_Mul()
             hold, held = held and shape != 1, held and shape == 1
-            factor = float(number) if hold else constants.next(float(number))
+            factor = float(number) if hold else constant(float(number))
             # A bare state in a sum is x, not x**1: its coefficient suffices, and the exponent in
             # log(2*x**1) would only repeat the outer coefficient.
-            inner = self.columns[shape] if shape.is_Symbol else self._value(shape, constants)
+            inner = self.columns[shape] if shape.is_Symbol else self._value(shape, constant)
             total = total + factor * inner
         return total
 
@@ -259,13 +254,10 @@ class Scores:
 
 def score(found: Equations, system: SuiteSystem, protocol: Protocol) -> Scores:
     """Score found equations, over the states of the system in order, against the truth."""
-    clean = [true_trajectory(system, k) for k in range(len(system.starts))]
-    *recon, gen = (
-        trajectory_r2(found, system.starts[k], system.times, clean[k], system.apart)
-        for k in (*range(protocol.trajectories), -1)
-    )
-    same = same_law(found, system.equations, box_of(np.concatenate(clean)), system.apart)
-    return Scores(min(recon), gen, *exact_and_coef(same, protocol.is_clean), nodes(found))
+    clean = np.concatenate([true_trajectory(system, k) for k in range(len(system.starts))])
+    recon, gen = best_recon([found], system, protocol), _r2_from(found, system, len(system.starts) - 1)
+    same = same_law(found, system.equations, box_of(clean), system.apart)
+    return Scores(recon, gen, *exact_and_coef(same, protocol.is_clean), nodes(found))
 
 
 def box_of(values: Array) -> Array:
@@ -282,10 +274,12 @@ def exact_and_coef(errors: ConstantErrors | None, is_clean: bool) -> tuple[bool,
 def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protocol) -> float:
     """The best RECON among laws, as chosen by an oracle in published studies of ODEBench; -inf without laws."""
     starts = range(protocol.trajectories)
-    clean = [true_trajectory(system, k) for k in starts]
-    about, apart = system.times, system.apart
-    each = (min(trajectory_r2(law, system.starts[k], about, clean[k], apart) for k in starts) for law in laws)
-    return max(each, default=-np.inf)
+    return max((min(_r2_from(law, system, k) for k in starts) for law in laws), default=-np.inf)
+
+
+def _r2_from(found: Equations, system: SuiteSystem, start: int) -> float:
+    """R2 of the equations from one start of a system."""
+    return trajectory_r2(found, system.starts[start], system.times, true_trajectory(system, start), system.apart)
 
 
 def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array, apart: bool = False) -> float:

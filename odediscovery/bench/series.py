@@ -139,15 +139,14 @@ def run_cases(
     """Fit the cases that are not yet in `folder` by all their methods, and return all rows."""
     chosen = list(CASES) if ids is None else list(ids)
     check_names("series", chosen, CASES)
-    settings_for(seed=seed, max_seconds=max_seconds or None)
     tables = {id: CASES[id].load(data) for id in chosen}
     shared = {"measure": "series", "seed": seed, "max_seconds": max_seconds}
     tasks = [task for id in chosen for task in tasks_of(id, tables[id], seed, max_seconds)]
+    # A fit without a limit takes at most a minute of processor time, including its evaluation.
+    study = Study("series", shared, COLUMNS, tasks, max_seconds or 60.0, lambda row: f"R2 {_figure(row['r2'])}")
     claim_folder(folder, shared)
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
-    # A fit without a limit takes at most a minute of processor time, including its evaluation.
-    study = Study("series", shared, COLUMNS, tasks, max_seconds or 60.0, lambda row: f"R2 {_figure(row['r2'])}")
     return study.run(folder, **where)
 
 

@@ -162,7 +162,6 @@ def run_speed(
 ) -> list[Row]:
     """Run the measurements of some parts, cheap ones first, and return all rows."""
     check_names("part", parts, PARTS)
-    settings_for(seed=seed, max_seconds=max_seconds)
     tasks: list[Task] = []
     if "units" in parts:
         tasks += [Task(case, "ours", partial(forward, seed, 0.2 if quick else 2.0)) for case in cases()]

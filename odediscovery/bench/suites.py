@@ -9,7 +9,6 @@ of several folders can be shown on one page, conditions and methods side by side
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -19,16 +18,8 @@ from typing import Any, TypeAlias
 from odediscovery.bench import summary
 from odediscovery.bench.rows import Row, Study, Task, commit_of, exact_or_not, read_rows, read_study, timed
 from odediscovery.bench.scores import best_recon, score
-from odediscovery.bench.summary import GOOD, NEAR_PERFECT, Cell, by, figure, grouped, table
-from odediscovery.bench.systems import (
-    Protocol,
-    SuiteSystem,
-    check,
-    check_trajectories,
-    choose,
-    load_suite,
-    training_data,
-)
+from odediscovery.bench.summary import GOOD, NEAR_PERFECT, Cell, by, figure, grouped, recon_and_gen, table
+from odediscovery.bench.systems import Protocol, SuiteSystem, choose, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
@@ -85,10 +76,10 @@ def study_of(
 ) -> Study:
     """The study of a suite by some methods."""
     protocol.checked()
-    check("max-seconds", max_seconds, 0.0 < max_seconds < math.inf, "positive and finite")
     every = list(load_suite(suite).values()) if systems is None else systems
-    for system in every:
-        check_trajectories(system, protocol)
+    most = min(system.trainable for system in every)
+    if protocol.trajectories > most:
+        raise InputError(f"--trajectories {protocol.trajectories}: systems of {suite} have at most {most} to train on")
     tasks = [
         Task(
             system.id,
@@ -100,11 +91,10 @@ def study_of(
         for system in (choose(suite, ids) if systems is None else systems)
     ]
     shared = {"suite": suite, **asdict(protocol), "max_seconds": max_seconds}
-    return Study(suite, shared, COLUMNS, tasks, max_seconds, _in_words, [system.id for system in every])
-
-
-def _in_words(row: Row) -> str:
-    return f"{exact_or_not(row)}, RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"
+    ids = [system.id for system in every]
+    return Study(
+        suite, shared, COLUMNS, tasks, max_seconds, lambda row: f"{exact_or_not(row)}, {recon_and_gen(row)}", ids
+    )
 
 
 # Tables of one suite
@@ -218,9 +208,9 @@ def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
         "median s": summary.middle("seconds"),
         "95 % s": summary.late_seconds,
         "longest s": summary.longest,
-        "limit s": summary.first("limit"),
-        "machine ms": summary.first("machine"),
-        "commit": summary.first("commit"),
+        "limit s": lambda own: own[0]["limit"],
+        "machine ms": lambda own: own[0]["machine"],
+        "commit": lambda own: own[0]["commit"],
     }
     newer = {"best of the front": _best_of_the_front(rows) != "-", "machine ms": any(r["machine"] != "-" for r in rows)}
     return {title: cell for title, cell in columns.items() if newer.get(title, True)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -86,17 +87,17 @@ def yes_if(key: str) -> Told:
     return lambda row: yes_or_no(row[key])
 
 
-def first(key: str) -> Cell:
-    """A cell with the value of the first row."""
-    return lambda rows: str(rows[0][key])
-
-
 def middle(key: str, form: str = ".1f", missing: str = "-") -> Cell:
     """A cell with the median of the values of a column."""
+    return statistic(key, np.median, form, missing)
+
+
+def statistic(key: str, of: Callable[[Any], Any], form: str = ".1f", missing: str = "-") -> Cell:
+    """A cell with one number for the known values of a column."""
 
     def cell(rows: Sequence[Row]) -> str:
         known = [row[key] for row in rows if row[key] is not None]
-        return format(float(np.median(known)), form) if known else missing
+        return format(float(of(known)), form) if known else missing
 
     return cell
 
@@ -106,13 +107,8 @@ def size(rows: Sequence[Row]) -> str:
     return str(len(rows))
 
 
-def _of_seconds(statistic: Callable[[list[float]], float], form: str = ".1f") -> Cell:
-    """A cell with one number for the times of all rows."""
-    return lambda rows: format(statistic([row["seconds"] for row in rows]), form)
-
-
-late_seconds, longest = _of_seconds(lambda seconds: float(np.percentile(seconds, 95))), _of_seconds(max)
-total_seconds = _of_seconds(sum, ".0f")
+late_seconds = statistic("seconds", partial(np.percentile, q=95))
+longest, total_seconds = statistic("seconds", max), statistic("seconds", sum, ".0f")
 # The last columns of most tables of fits.
 MEDIAN_AND_LATE: Mapping[str, Cell] = {"median s": middle("seconds"), "95 % s": late_seconds}
 EXACT_AND_COEF: Mapping[str, Cell] = {"EXACT": hits("exact"), "share": share("exact"), "COEF": number("coef")}
@@ -159,6 +155,11 @@ def figure(r2: float | None) -> str:
     if r2 is None:
         return "-"
     return f"{r2:.4f}" if r2 > -100 else f"{r2:.1e}"
+
+
+def recon_and_gen(row: Row) -> str:
+    """Both R2 of a row."""
+    return f"RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"
 
 
 def yes_or_no(value: object) -> str:

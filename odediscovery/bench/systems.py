@@ -158,7 +158,6 @@ class Protocol:
         check_sigma(self.sigma)
         check("drop", self.drop, 0.0 <= self.drop < 1.0, "at least 0 and below 1")
         check("trajectories", self.trajectories, self.trajectories >= 1, "at least 1")
-        check("seed", self.seed, self.seed >= 0, "at least 0")
         check("digits", self.digits, self.digits is None or 1 <= self.digits <= 17, "at least 1 and at most 17")
         return self
 
@@ -172,15 +171,6 @@ def check(option: str, value: object, fits: bool, limits: str) -> None:
 def check_sigma(sigma: float) -> None:
     """Check that `sigma` is a valid share of noise."""
     check("sigma", sigma, 0.0 <= sigma < math.inf, "at least 0 and finite")
-
-
-def check_trajectories(system: SuiteSystem, protocol: Protocol) -> None:
-    """Check that a system has enough starts for training."""
-    if protocol.trajectories > system.trainable:
-        raise InputError(
-            f"--trajectories {protocol.trajectories}: systems of {system.suite} have "
-            f"at most {system.trainable} to train on"
-        )
 
 
 @cache
@@ -202,7 +192,6 @@ def true_trajectory(system: SuiteSystem, start: int) -> Array:
 
 def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
     """Make the training series of a method: noisy, rounded, thinned samples of the first starts."""
-    check_trajectories(system, protocol)
     key = f"{protocol.seed}|{system.suite}|{system.id}|{protocol.sigma!r}"
     stream = zlib.crc32(key.encode())
     # Separate streams, so that dropping samples does not change the noise of the others.

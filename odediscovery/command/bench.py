@@ -116,8 +116,6 @@ def moves(
 ) -> None:
     """Leave out each move of the search: what changes in random laws."""
     chosen = names_in(names, "--names")
-    if each < 1:
-        raise InputError(f"--each must be at least 1, got {each}")
     from odediscovery.bench.moves import markdown, run_moves
 
     work = partial(run_moves, names=chosen, sigma=sigma, each=each, seed=run.seed, max_seconds=run.max_seconds)

@@ -143,7 +143,6 @@ def test_a_share_of_the_samples_is_dropped_and_the_first_one_kept(drop):
         ({"sigma": np.nan}, "--sigma"),
         ({"drop": 1.0}, "--drop"),
         ({"trajectories": 0}, "--trajectories"),
-        ({"seed": -1}, "--seed"),
         ({"digits": 0}, "--digits"),
     ],
 )
@@ -420,7 +419,7 @@ def test_mistakes_name_what_exists():
         random_systems(0, ["powers"])
     with pytest.raises(InputError, match="--ids expects FAMILY-NUMBER"):
         random_systems(0, ids=["power-sums"])
-    with pytest.raises(InputError, match="--each at least 1"):
+    with pytest.raises(InputError, match="--each must be at least 1"):
         random_systems(0, each=0)
 
 
@@ -445,9 +444,6 @@ def test_the_command_prints_a_line_for_each_family(tmp_path, capsys):
     assert "| compartments | 1 of 1 | 100% |" in capsys.readouterr().out
     assert main(["bench", "random", "--family", "linear"]) == 2
     assert "unknown family 'linear'" in capsys.readouterr().err
-
-
-# What is done to the true values
 
 
 # The search without one of its moves
