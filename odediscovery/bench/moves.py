@@ -103,8 +103,9 @@ def run_moves(
 
     made = {row["id"]: row["made"] for row in study(fits).run(folder, **where) if row["method"] == WHOLE}
     without = [replace(fit, method=name) for name in left_out for fit in fits if name in made.get(fit.id, ())]
-    rows = study([*fits, *without]).run(folder, **where)
-    return sorted(rows, key=lambda row: [WHOLE, *known].index(row["method"]))
+    rows, order = study([*fits, *without]).run(folder, **where), [WHOLE, *known]
+    # A kept folder may hold moves that there no longer are.
+    return sorted((row for row in rows if row["method"] in order), key=lambda row: order.index(row["method"]))
 
 
 def worth(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
