@@ -90,7 +90,8 @@ def _stored(suite: str, file: str, multiplicative: bool = False) -> Iterator[Sui
         uses = zip(starts, entry.get("ic_use", [""] * len(starts)), strict=True)
         values = np.array([start for start, _ in sorted(uses, key=lambda pair: pair[1] == "test")], dtype=np.float64)
         # ODEBench stores 512 points, its own solving script 150; the later papers use 150.
-        times = np.linspace(*entry["t_span"][:2], entry.get("n_samples", 150))
+        begin, end = entry["t_span"]
+        times = np.linspace(begin, end, entry.get("n_samples", 150))
         form = entry.get("representation", POWER_SUM)
         yield SuiteSystem(suite, str(entry["id"]), law, values, times, form, multiplicative)
 
