@@ -1,8 +1,7 @@
 """Experiments of the papers: batches of runs, a table beside the published one, a figure.
 
-An experiment names its batches (one model on one task, say) and runs one of them at a time. The runs
-of a batch are members, trained together. `study.py` saves finished batches, so an experiment does
-not deal with files, and makes its table and figure from rows only.
+An experiment names its batches (one model on one task, say) and runs one of them at a time; the runs of a batch are
+members, trained together. `study.py` saves finished batches, so that tables and figures are made from rows only.
 """
 
 from __future__ import annotations
@@ -82,13 +81,13 @@ class Ran(OfBatch):
     arrays: Arrays = field(default_factory=dict)
     seconds: float = 0.0
 
-    def median(self, name: str) -> float:
-        """Median of one column over the runs."""
-        return float(np.median(self.column(name)))
-
     def column(self, name: str) -> NDArray[np.float64]:
         """Values of one column for all runs; nan if missing."""
         return np.array([float(row.get(name, np.nan)) for row in self.rows])
+
+    def median(self, name: str) -> float:
+        """Median of one column over the runs."""
+        return float(np.median(self.column(name)))
 
     def spread(self, name: str) -> str:
         """Median and median absolute deviation of one column as text."""
@@ -151,16 +150,16 @@ class Experiment(ABC):
 
     @abstractmethod
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the paper's figure of the finished batches, within the common style."""
-
-    def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """The paper's figure of the finished batches, in the common style."""
-        with rc_context(STYLE):
-            return self.draw(plan, ran)
+        """Draw the paper's figure of the finished batches."""
 
     def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
         """Further figures by name."""
         return {}
+
+    def figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
+        """All figures by name, in the common style."""
+        with rc_context(STYLE):
+            return {self.name: self.draw(plan, ran)} | self.more_figures(plan, ran)
 
 
 def find(ran: Sequence[Ran], **batch: str) -> Ran | None:
@@ -177,6 +176,14 @@ def columns(ran: Sequence[Ran], name: str, *axes: str, **batch: str) -> dict[tup
 def markdown(rows: Sequence[Mapping[str, str]]) -> str:
     """Write rows, cells by column name, as a Markdown table, the first column flush left, the others right."""
     return table(list(rows[0]), [row.values() for row in rows], rule="--:") + "\n" if rows else ""
+
+
+def pivot(head: str, cells: Mapping[tuple[str, str], str]) -> str:
+    """Write cells by (row, column) as a Markdown table; `head` is above the names of the rows."""
+    blank, rows = dict.fromkeys((column for _, column in cells), "-"), dict[str, dict[str, str]]()
+    for (row, column), cell in cells.items():
+        rows.setdefault(row, {head: row} | blank)[column] = cell
+    return markdown([*rows.values()])
 
 
 def number(value: float, digits: int = 2) -> str:

@@ -1,21 +1,14 @@
-"""Common style and parts of the figures of all experiments.
-
-A figure has rows of panels with methods side by side at each tick. Every run is a point and the median a short
-line; errors beyond an axis are drawn at its ends. A Pareto picture shows size against error, both logarithmic,
-with one colour for each method, earlier results pale behind, each front as a staircase, the answer as a star,
-and curves over the data at the side.
-"""
+"""The figures of all experiments: panels of runs by tick and method, surfaces, and Pareto fronts beside curves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, ScalarFormatter
 
 from odediscovery.data.series import TimeSeries
@@ -37,56 +30,89 @@ def page(rows: int = 1, *, wide: bool = False) -> Figure:
     return empty_figure(14.0 if wide else 11.0, 4.8 + 2.2 * (rows - 1))
 
 
-def aside(k: int, of: int) -> float:
-    """Position of the k-th of `of` methods relative to their common tick."""
-    return GROUP * (k - (of - 1) / 2) / of
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One panel: values of all runs by (tick, method), in their order, and curves (x, y) by method."""
 
+    title: str
+    values: Mapping[tuple[str, ...], Array] = field(default_factory=dict)
+    curves: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    # A point for every run and a line for their median, side by side; "bars" of means, side by side; or "lines" through
+    # the means, within the range of the runs.
+    kind: str = "runs"
+    published: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    ends: tuple[float, float] = (-np.inf, np.inf)  # values beyond are drawn there
+    look: Mapping[str, Any] = field(default_factory=dict)  # of the curves
+    axis: Mapping[str, Any] = field(default_factory=dict)  # labels, scales and limits
 
-def draw_runs(
-    axis: Axes, at: float, values: Array, colour: str, label: str | None = None, *, lying: bool = False
-) -> None:
-    """Draw every run as a point, side by side, and the median as a short line; `lying`: along the other axis."""
-    last = len(values) - 1
-    beside = at + 0.12 * (np.arange(len(values)) - last / 2) / max(last, 1)
-    points: tuple[Any, Any] = (beside, np.sort(values))
-    middle: tuple[Any, Any] = (at, np.median(values))
-    if lying:
-        points, middle = points[::-1], middle[::-1]
-    axis.plot(*points, ".", ms=6.0, color=colour, alpha=FAINT, label=label)
-    axis.plot(*middle, "|" if lying else "_", ms=14.0, mew=THICK, color=colour)
+    @property
+    def methods(self) -> list[str]:
+        """The methods with values or curves, in their order."""
+        return list(dict.fromkeys([method for _, method in self.values] + list(self.curves)))
 
-
-def line_of(i: int) -> dict[str, Any]:
-    """Colour and dash of line i; lines beyond the number of colours are dashed."""
-    return {"color": COLOURS[i % len(COLOURS)], "ls": "-" if i < len(COLOURS) else "--"}
-
-
-def draw_groups(
-    axis: Axes,
-    groups: Sequence[str],
-    methods: Sequence[str],
-    values: Mapping[Any, Array],
-    *,
-    ends: tuple[float, float] = (-np.inf, np.inf),
-    colours: Sequence[str] = COLOURS,
-    bars: bool = False,
-    lying: bool = False,
-    first: int = 0,
-) -> None:
-    """Draw methods side by side at the tick of every group, from position `first` on: runs of values by (group,
-    method), clipped to the `ends`, or `bars` of their mean."""
-    for k, method in enumerate(methods):
-        label: str | None = method
-        for i, group in enumerate(groups, start=first):
-            if (group, method) not in values:
-                continue
-            at, runs = i + aside(k, len(methods)), values[group, method].clip(*ends)
-            if bars:
-                axis.bar(at, float(np.mean(runs)), GROUP / len(methods), color=colours[k], label=label)
+    def draw(self, axis: Axes, looks: Mapping[str, dict[str, Any]]) -> None:
+        """Draw all methods, each with its colour and dash."""
+        ticks = list(dict.fromkeys(tick for tick, _ in self.values))
+        for k, method in enumerate(self.methods):
+            place = {(tick, method): i for i, tick in enumerate(ticks)}
+            runs = {i: self.values[key].clip(*self.ends) for key, i in place.items() if key in self.values}
+            known = {i: self.published[key] for key, i in place.items() if key in self.published}
+            if method in self.curves:
+                x, y = self.curves[method]
+                axis.plot(x, y.clip(*self.ends), label=method, **looks[method] | self.look)
+            elif self.kind == "lines":
+                _draw_line(axis, method, runs, known, looks[method])
             else:
-                draw_runs(axis, at, runs, colours[k], label, lying=lying)
-            label = None
-    (axis.set_yticks if lying else axis.set_xticks)(range(first, first + len(groups)), groups)
+                _draw_side_by_side(axis, method, runs, known, looks[method]["color"], k, self)
+        if ticks:
+            axis.set_xticks(range(len(ticks)), ticks)
+        axis.set(title=self.title, **self.axis)
+
+
+def _draw_line(
+    axis: Axes, method: str, runs: Mapping[int, Array], known: Mapping[int, float], look: Mapping[str, Any]
+) -> None:
+    low, middle, high = ([float(of(own)) for own in runs.values()] for of in (np.min, np.mean, np.max))
+    axis.fill_between(list(runs), low, high, color=look["color"], alpha=0.15, lw=0)
+    axis.plot(list(runs), middle, marker="o", label=method, **look)
+    axis.plot(list(known), list(known.values()), color=look["color"], lw=THIN, ls=":")
+
+
+def _draw_side_by_side(
+    axis: Axes, method: str, runs: Mapping[int, Array], known: Mapping[int, float], colour: str, k: int, panel: Panel
+) -> None:
+    count = len(panel.methods)
+    width, shift = GROUP / count, GROUP * (k - (count - 1) / 2) / count
+    for n, (i, own) in enumerate(runs.items()):
+        named: dict[str, Any] = {"color": colour, "label": method if n == 0 else None}
+        if panel.kind == "bars":
+            axis.bar(i + shift, float(np.mean(own)), width, **named)
+            continue
+        beside = i + shift + np.linspace(-0.06, 0.06, len(own)) * (len(own) > 1)
+        axis.plot(beside, np.sort(own), ".", ms=6.0, alpha=FAINT, **named)
+        axis.plot(i + shift, np.median(own), "_", ms=14.0, mew=THICK, color=colour)
+    left = np.array([*known], float) + shift - width / 2
+    axis.hlines([*known.values()], left, left + width, colors=INK, linestyles=":", lw=THIN)
+
+
+def panels_figure(panels: Sequence[Panel], across: int = 1, **options: Any) -> Figure:
+    """Draw panels in rows, with one colour for each method and one legend below; dotted is what was published.
+
+    Beyond the number of colours, lines are dashed.
+    """
+    down = -(-len(panels) // across)
+    figure, methods = page(down), dict.fromkeys(method for panel in panels for method in panel.methods)
+    colours = (*COLOURS, MUTED)
+    count = len(colours)
+    looks = {m: {"color": colours[i % count], "ls": "-" if i < count else "--"} for i, m in enumerate(methods)}
+    shown = dict[str, Any]()
+    for axis, panel in zip(figure.subplots(down, across, squeeze=False, **options).flat, panels, strict=False):
+        panel.draw(axis, looks)
+        handles, labels = axis.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    across = min(len(shown), 150 // (8 + max(map(len, shown), default=0)))
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=max(across, 1))
+    return figure
 
 
 def draw_surface(axis: Axes, values: Array, box: tuple[float, float, float, float], norm: Any, **look: Any) -> Any:
@@ -94,12 +120,6 @@ def draw_surface(axis: Axes, values: Array, box: tuple[float, float, float, floa
     axis.grid(False)
     shown = values.T.clip(norm.vmin, norm.vmax)
     return axis.imshow(shown, origin="lower", extent=box, norm=norm, **look)
-
-
-def legend_below(figure: Figure, axis: Axes) -> None:
-    """Draw one legend for all panels below them, with the names of one panel."""
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels) or 1)
 
 
 # Sizes of markers, of the markers of few models, and distance of labels from their points, in points.
@@ -143,45 +163,47 @@ def fronts_figure(
     errors: tuple[float, float],
     closer: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draw Pareto fronts at the left, data and fitted curves at the right."""
+    """Draw size against error of all models at the left, with a staircase for each front and a star for the answer,
+    and those between two `closer` errors in an inset; data and fitted curves at the right."""
     figure = page(rows=2 if closer else 1)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
-    for depth, cloud in enumerate(clouds):
-        _draw_cloud(left, cloud, 2 + depth)
-    _frame(left, errors)
+    _draw_clouds(left, clouds, errors)
+    left.set(title="Pareto fronts", xlabel="number of parameters", ylabel="mean squared error")
     for cloud in clouds:
         _label_star(left, cloud)
     if closer is not None:
-        _draw_inset(left, clouds, closer)
+        inset = left.inset_axes((0.3, 0.36, 0.67, 0.3), zorder=2 * len(clouds) + 2)
+        _draw_clouds(inset, clouds, closer)
+        inset.set(xlim=left.get_xlim())
+        inset.tick_params(labelsize=8.0)
+        left.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=FAINT)
     _draw_curves(right, series, curves)
-    left.legend(handles=_handles(clouds), loc="lower right")
+    # Those in front first.
+    handles, labels = left.get_legend_handles_labels()
+    left.legend(handles[::-1], labels[::-1], loc="lower right")
     return figure
 
 
-def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
-    x, y = cloud.parameters, cloud.errors
-    size = 4.5 if cloud.pale else LARGE if len(x) <= 20 else PLAIN
-    look: dict[str, Any] = {"alpha": 0.33, "mec": "none"} if cloud.pale else {"alpha": 1.0, "mec": "white"}
-    axes.plot(x, y, cloud.marker, color=cloud.colour, mew=0.7, ms=size, zorder=depth, **look)
-    if cloud.front:
-        order = np.lexsort((y, x))
-        least = np.minimum.accumulate(y[order])
-        alpha = FAINT if cloud.pale else 1.0
-        axes.step(x[order], least, where="post", color=cloud.colour, alpha=alpha, zorder=depth)
-    if cloud.star is not None:
-        at = x[cloud.star], y[cloud.star]
-        axes.plot(*at, "*", color=cloud.colour, mec="white", ms=19.0, zorder=depth + 1)
-
-
-def _draw_inset(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]) -> None:
-    """Draw the clouds between two errors in an inset, in the gap between published models and the answer."""
-    inset = axes.inset_axes((0.3, 0.36, 0.67, 0.3), zorder=2 * len(clouds) + 2)
-    for depth, cloud in enumerate(clouds):
-        _draw_cloud(inset, cloud, 2 + depth)
-    _frame(inset, errors)
-    inset.set(title="", xlabel="", ylabel="", xlim=axes.get_xlim())
-    inset.tick_params(labelsize=8.0)
-    axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=FAINT)
+def _draw_clouds(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]) -> None:
+    for depth, cloud in enumerate(clouds, start=2):
+        x, y, colour = cloud.parameters, cloud.errors, cloud.colour
+        size = 4.5 if cloud.pale else LARGE if len(x) <= 20 else PLAIN
+        look: dict[str, Any] = {"alpha": 0.33, "mec": "none"} if cloud.pale else {"alpha": 1.0, "mec": "white"}
+        name = cloud.label if cloud.star is None else None
+        axes.plot(x, y, cloud.marker, color=colour, mew=0.7, ms=size, zorder=depth, label=name, **look)
+        if cloud.front:
+            order = np.lexsort((y, x))
+            least = np.minimum.accumulate(y[order])
+            axes.step(x[order], least, where="post", color=colour, alpha=FAINT if cloud.pale else 1.0, zorder=depth)
+        if cloud.star is not None:
+            at = x[cloud.star], y[cloud.star]
+            axes.plot(*at, "*", color=colour, mec="white", ms=19.0, zorder=depth + 1, label=cloud.label)
+    axes.set(xscale="log", yscale="log", ylim=errors)
+    axes.yaxis.set_major_locator(LogLocator(numticks=12))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(FixedLocator((1, 2, 5, 10, 20, 50, 100, 200, 500)))
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _label_star(axes: Axes, cloud: Cloud) -> None:
@@ -195,39 +217,16 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
     axes.annotate(told, at, xytext=(shift, 0), ha=side, color=cloud.colour, fontsize=9.0, **BESIDE)
 
 
-def _frame(axes: Axes, errors: tuple[float, float]) -> None:
-    axes.set(xscale="log", yscale="log", ylim=errors, title="Pareto fronts")
-    axes.set(xlabel="number of parameters", ylabel="mean squared error")
-    axes.yaxis.set_major_locator(LogLocator(numticks=12))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_locator(FixedLocator((1, 2, 5, 10, 20, 50, 100, 200, 500)))
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
-    """Legend entries, one per cloud, those in front first."""
-    handles = []
-    for c in reversed(clouds):
-        marker, size = (c.marker, PLAIN if c.pale else LARGE) if c.star is None else ("*", 13.0)
-        look: dict[str, Any] = {"color": c.colour, "alpha": FAINT if c.pale else 1.0, "ls": "-" if c.front else "none"}
-        handles.append(Line2D([], [], marker=marker, ms=size, mec="white", label=c.label, **look))
-    return handles
-
-
 def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> None:
     run = series.trajectories[0]
     for k, state in enumerate(series.states):
         colour = STATES[k % len(STATES)]
-        axes.plot(run.time, run.values[:, k], "o", mfc="white", mec=colour, zorder=3)
+        axes.plot(run.time, run.values[:, k], "o", mfc="white", mec=colour, zorder=3, label=None if k else "data")
         for curve in curves:
-            axes.plot(curve.times, curve.values[:, k], curve.style, color=colour)
+            named = None if k else curve.label
+            axes.plot(curve.times, curve.values[:, k], curve.style, color=colour, label=named)
         axes.annotate(state, (run.time[-1], run.values[-1, k]), xytext=(APART, 0), color=colour, **BESIDE)
     low, high = np.nanmin(run.values), np.nanmax(run.values)
     margin = 0.05 * (high - low)  # curves may exceed it
-    axes.set_ylim(low - margin, high + margin)
-    axes.set_xlabel(series.time_name)
-    axes.set_title("Data and fitted curves")
-    marks = [Line2D([], [], ls="none", marker="o", mfc="white", mec=INK, label="data")]
-    marks += [Line2D([], [], ls=c.style, color=MUTED, label=c.label) for c in curves]
-    axes.legend(handles=marks, loc="upper right")
+    axes.set(ylim=(low - margin, high + margin), xlabel=series.time_name, title="Data and fitted curves")
+    axes.legend(loc="upper right")

@@ -110,8 +110,7 @@ def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran]
     runs.writerows(rows)
     write_whole(folder / "runs.csv", stream.getvalue().encode())
     write_whole(folder / "table.md", (head + experiment.table(plan, ran)).encode())
-    figures = {experiment.name: experiment.figure(plan, ran)} | experiment.more_figures(plan, ran)
-    for name, figure in figures.items():
+    for name, figure in experiment.figures(plan, ran).items():
         save_figure(figure, folder / f"{name}.png")
     document = {"experiment": experiment.name, **asdict(plan), "command": command, "batches": len(ran)}
     document |= {"of": total, "seconds": round(seconds, 1), **provenance()}

@@ -1,10 +1,8 @@
-"""Chains of units trained on samples, all runs of a setting as members of one batch.
+"""The one training of all experiments: chains of units on samples, all runs of a setting as members of one batch.
 
-The networks of the arithmetic experiments are static, y = unit_L(... unit_1(x)): they are
-`torch.nn.Sequential` chains of units with a members axis, and torch's own optimisers, which
-work element by element, train every member as if it were alone. After Adam all members are refined together
-by Levenberg-Marquardt; a wide chain is thinned first, because the cost grows with the cube of the number of
-unknowns.
+torch's optimisers work element by element, so that every member is trained as if it were alone. After Adam all members
+are refined together by Levenberg-Marquardt; a wide chain is thinned first, since the cost grows with the cube of the
+number of unknowns.
 """
 
 from __future__ import annotations
@@ -12,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import lr_scheduler
 
 from odediscovery.experiments.base import Job, Row
 from odediscovery.fitting.windows import levenberg_marquardt
 from odediscovery.networks.vector_field import VectorField, pulled_through
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.device import device_of
-from odediscovery.units import NAU, NMU, AbstractUnit, RealNPU
+from odediscovery.units import NAU, NMU, UNITS, AbstractUnit, Dense, RealNPU
 from odediscovery.units.base import l1_norm
 
 # A parameter counts if its size is above this (Neural Power Units, Figs. 4 and 7).
@@ -52,10 +52,9 @@ DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     # For classes: y is 1 for the right one, 0 for the others.
     "cross-entropy": lambda prediction, y: -y * nn.functional.log_softmax(prediction, dim=-1),
 }
-# Decay of the mean squares in RMSProp, the default of the Julia code.
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
-    "rmsprop": partial(torch.optim.RMSprop, alpha=0.9),
+    "rmsprop": partial(torch.optim.RMSprop, alpha=0.9),  # the default of the Julia code
     "sgd": torch.optim.SGD,
 }
 Draw = Callable[[], tuple[Tensor, Tensor]]
@@ -71,22 +70,25 @@ class Setting:
     batch: int = 64  # samples per step
     rate: float = 1e-2
     points: int = 1000  # test samples or grid points
-    method: str = "adam"  # "adam", "rmsprop" or "sgd"
-    # "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of `relative_scale`, or
-    # "cross-entropy" of the outputs' softmax.
-    loss: str = "mse"
+    method: str = "adam"  # of OPTIMISERS
+    loss: str = "mse"  # of DISTANCES
     clip: float | None = None  # largest absolute value of a gradient's entry, or None
     # Bring parameters back into the units' ranges after every step; False leaves that to the formulas alone, as the
     # Julia code does.
     project: bool = True
     anneal: float = 1.0  # share of the steps after which the rate falls linearly to 0; 1: never
+    cosine: bool = False  # instead, the rate falls to a fiftieth as half a cosine
     watch_every: int = 0  # steps between two calls of `watch`
 
-    def learning_rate(self, step: int) -> float:
-        """Rate at a step, counted from 0."""
-        if self.anneal >= 1.0:
-            return self.rate
-        return self.rate * min((1.0 - step / self.steps) / (1.0 - self.anneal), 1.0)
+    def falling(self, step: int) -> float:
+        """Rate at a step, counted from 0, as a share of the first one."""
+        return 1.0 if self.anneal >= 1.0 else min((1.0 - step / self.steps) / (1.0 - self.anneal), 1.0)
+
+    def schedule(self, optimiser: torch.optim.Optimizer) -> lr_scheduler.LRScheduler:
+        """The rates of all steps."""
+        if self.cosine:
+            return lr_scheduler.CosineAnnealingLR(optimiser, self.steps, 0.02 * self.rate)
+        return lr_scheduler.LambdaLR(optimiser, self.falling)
 
     def row(self) -> Row:
         """Columns of the training in the row of a run."""
@@ -152,9 +154,19 @@ ACTIVATIONS: dict[str, Callable[[int], nn.Module]] = {
 }
 
 
-def layers(network: nn.Sequential) -> list[AbstractUnit]:
-    """The units of a chain."""
-    return [unit for unit in network if isinstance(unit, AbstractUnit)]
+def stack(runs: int, source: torch.Generator | None, model: str, *widths: int) -> nn.Sequential:
+    """Draw a chain of units of a model between these widths; an activation names dense layers with it in between."""
+    parts: list[Any] = []
+    for n_in, n_out in pairwise(widths):
+        if parts and model in ACTIVATIONS:
+            parts.append(ACTIVATIONS[model](runs))
+        parts.append((UNITS.get(model, Dense), n_in, n_out))
+    return chain(runs, source, *parts)
+
+
+def layers(network: nn.Module) -> list[AbstractUnit]:
+    """The units of a network."""
+    return [unit for unit in network.modules() if isinstance(unit, AbstractUnit)]
 
 
 def parameters_of(unit: AbstractUnit) -> dict[str, Tensor]:
@@ -230,47 +242,42 @@ def train(
     job: Job,
     *,
     name: str = "",
+    unit_of_loss: float | Tensor = 1.0,
     penalty: Penalty | None = None,
     watch: Callable[[int, Tensor], None] | None = None,
 ) -> None:
-    """Train all members in place on samples from `draw`, under `penalty(step)` [members]; `watch` receives the losses
-    at intervals, without gradients, and may change parameters."""
+    """Train all members in place on samples from `draw`, whose targets may be shared by all, under `penalty(step)`
+    [members]; `watch` receives the losses at intervals, without gradients, and may change parameters."""
     place = device_of(job.plan.device)
     network.to(place)
     weights = [p for p in network.parameters() if p.requires_grad]
     optimiser = OPTIMISERS[training.method](weights, lr=training.rate, foreach=True)
-    distance = DISTANCES[training.loss]
+    schedule = training.schedule(optimiser)
     job.monitor.stage(name or job.name, training.steps)
     for step in range(training.steps):
         x, y = (part.to(place) for part in draw())
-        loss = distance(network(x), y).mean(dim=(-1, -2))
-        set_gradients(weights, loss if penalty is None else loss + penalty(step), training.clip)
-        for group in optimiser.param_groups:
-            group["lr"] = training.learning_rate(step)
+        answer = network(x)
+        loss = DISTANCES[training.loss](answer, y.expand_as(answer)).mean(dim=(-1, -2)) / unit_of_loss
+        _set_gradients(weights, loss if penalty is None else loss + penalty(step), training.clip)
         optimiser.step()
+        schedule.step()
         for unit in layers(network) if training.project else ():
             unit.project_()
         if watch is not None and (step + 1) % training.watch_every == 0:
             with torch.no_grad():
                 watch(step + 1, loss.detach())
-        tell(job, step, loss)
+        if step % 100 == 0:
+            job.monitor.step(step, float(loss.detach().nan_to_num(torch.inf).min()))
+            job.check()
     network.cpu()
 
 
-def set_gradients(weights: Sequence[nn.Parameter], losses: Tensor, limit: float | None = None) -> None:
-    """Compute gradients of the losses of all members, clipped to a limit; members with non-finite ones make no
-    step."""
+def _set_gradients(weights: Sequence[nn.Parameter], losses: Tensor, limit: float | None) -> None:
+    """Set the gradients of the losses of all members, clipped to a limit, and 0 where they are not finite."""
     total = torch.where(losses.isfinite(), losses, 0.0).sum()
     for weight, gradient in zip(weights, torch.autograd.grad(total, weights, materialize_grads=True), strict=True):
         gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
         weight.grad = gradient if limit is None else gradient.clamp(-limit, limit)
-
-
-def tell(job: Job, step: int, losses: Tensor) -> None:
-    """Report the least loss at intervals, and stop if requested."""
-    if step % 100 == 0:
-        job.monitor.step(step, float(losses.detach().nan_to_num(torch.inf).min()))
-        job.check()
 
 
 class ChainResiduals:

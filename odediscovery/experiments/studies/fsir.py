@@ -2,11 +2,10 @@
 
     S' = -r + eta R,    I' = r - alpha I,    R' = alpha I - eta R,    r = beta I^gamma S^kappa
 
-The paper trains 100 dense nets, 100 NPUs and 100 RealNPUs and plots size against error. Here the
-same grid is trained by a published recipe (all members of a model in one batch), and compared with
-the 300 points of the original Julia runs and the laws found by `discover`, with the stage that found
-them. Errors of trained members are computed with the solver of the training, as in the paper; those
-of found laws with the printed equations, integrated accurately.
+The paper trains 100 dense nets, 100 NPUs and 100 RealNPUs and plots size against error. Here the same grid is trained
+by a published recipe (all members of a model in one batch), and compared with the 300 points of the original Julia runs
+and the laws found by `discover`. Errors of trained members are computed with the solver of the training, as in the
+paper; those of found laws with the printed equations, integrated accurately.
 """
 
 from __future__ import annotations
@@ -123,13 +122,13 @@ def kept_points(recipe: str = "as-run") -> list[Point]:
 
 
 def _points(name: str, recipe: str | None = None) -> list[Point]:
-    file = resources.files("odediscovery.experiments") / "data" / name
-    with file.open(encoding="utf-8") as stream:
-        return [
-            Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"]))
-            for row in csv.DictReader(stream)
-            if row.get("recipe") == recipe
-        ]
+    rows = csv.DictReader(_data(name).splitlines())
+    own = (row for row in rows if row.get("recipe") == recipe)
+    return [Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"])) for row in own]
+
+
+def _data(name: str) -> str:
+    return (resources.files("odediscovery.experiments") / "data" / name).read_text(encoding="utf-8")
 
 
 def train_grid(
@@ -190,21 +189,12 @@ def pareto_figure(
     whole = [t.point for t in trained if np.isfinite(t.point.mse)]
     clouds = _clouds(julia_points(), "Julia, {} runs", pale=True) + _clouds(kept, "{} kept runs")
     clouds += _clouds(whole, how + ", {} members", **({"marker": "X", "front": False} if kept else {}))
-    pruned = _clouds([p for p in alone if np.isfinite(p.mse)], "trained and pruned alone, {} members")
-    clouds += [
-        replace(cloud, colour=OUR_COLOURS[cloud.label.split(",")[0]], marker="v", front=False) for cloud in pruned
-    ]
-    rows = found.front
-    clouds.append(
-        Cloud(
-            source_of(found),
-            "#D55E00",
-            "D",
-            np.array([row.complexity for row in rows], float),
-            np.array([max(row.mse, ERRORS[0]) for row in rows]),
-            star=next(i for i, row in enumerate(rows) if row.selected),
-        )
-    )
+    for cloud in _clouds([p for p in alone if np.isfinite(p.mse)], "trained and pruned alone, {} members"):
+        clouds.append(replace(cloud, colour=OUR_COLOURS[cloud.label.split(",")[0]], marker="v", front=False))
+    sizes = np.array([row.complexity for row in found.front], float)
+    errors = np.array([max(row.mse, ERRORS[0]) for row in found.front])
+    star = next(i for i, row in enumerate(found.front) if row.selected)
+    clouds.append(Cloud(source_of(found), "#D55E00", "D", sizes, errors, star=star))
     times = found.series.trajectories[0].time
     dense = np.linspace(times[0], times[-1], POINTS)
     curves = [Curve(source_of(found), dense, found.simulate(times=dense))]
@@ -235,11 +225,8 @@ def _clouds(points: Sequence[Point], label: str, **look: Any) -> list[Cloud]:
 
 def kept_network() -> Network:
     """A sparse RealNPU -> NAU that the as-run recipe trained, in the units of the data."""
-    file = resources.files("odediscovery.experiments") / "data" / "fsir_network.json"
-    return _chain(
-        (entry["unit"], {name: np.array(value) for name, value in entry["arrays"].items()})
-        for entry in json.loads(file.read_text(encoding="utf-8"))["layers"]
-    )
+    layers = json.loads(_data("fsir_network.json"))["layers"]
+    return _chain((each["unit"], {name: np.array(value) for name, value in each["arrays"].items()}) for each in layers)
 
 
 def _chain(layers: Iterable[tuple[str, dict[str, Array]]]) -> Network:
@@ -294,13 +281,11 @@ def comparison(
 def _notable(points: Sequence[Point], model: str) -> list[tuple[str, Point]]:
     """The run of a model with the smallest error, and the sparsest one with an error below 1."""
     own = [p for p in points if p.model == model]
-    if not own:
-        return []
-    least = min(own, key=lambda p: p.mse)
-    sparse = min(own, key=lambda p: (p.mse >= 1.0, p.parameters, p.mse))
-    if least == sparse or sparse.mse >= 1.0:
-        return [("best", least)]
-    return [("best", least), ("sparsest below MSE 1", sparse)]
+    found = {"best": min(own, key=lambda p: p.mse, default=None)}
+    sparse = min((p for p in own if p.mse < 1.0), key=lambda p: (p.parameters, p.mse), default=None)
+    if sparse != found["best"]:
+        found["sparsest below MSE 1"] = sparse
+    return [(what, p) for what, p in found.items() if p]
 
 
 def _exponents(law: PowerSum) -> list[float]:
@@ -331,11 +316,10 @@ def _read(member: Trained) -> tuple[str, tuple[str, ...]]:
 class FractionalSIR(Experiment):
     """Figs. 4 and 5: 300 runs, as the code ran or the paper prints, compared with our training.
 
-    Batches: the hundred members of each model by the published recipe, a hundred random RealNPU and
-    NPU members by our training and pruning (each alone, no growing), and single members trained alone,
-    whose pace shows how long 300 runs would take one after the other. Two laws of `discover` are drawn:
-    by its defaults, which grow this law, and by recipe `neural`, which trains networks. In quick mode, a
-    few members are trained for a few steps, and the 300 kept runs show the results of full training.
+    Batches: the hundred members of each model by the published recipe; a hundred random RealNPU and NPU members by our
+    training and pruning (each alone, no growing); single members trained alone, whose pace shows how long 300 runs
+    would take one after the other. Two laws of `discover` are drawn, by its defaults and by recipe `neural`. In quick
+    mode a few members are trained for a few steps, and the 300 kept runs show the results of full training.
     """
 
     name = "fsir"
@@ -469,24 +453,16 @@ def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
     """Write a table that compares the errors of our runs with those of the 300 published ones."""
     rows = []
     for model in reversed(MODELS):
-        julia = np.array([p.mse for p in julia_points() if p.model == model])
-        compared = {"Julia": julia}
+        sources = {"Julia": julia_points()} | ({} if plan.full else {"kept runs": kept_points(plan.preset)})
+        compared = {name: np.array([p.mse for p in points if p.model == model]) for name, points in sources.items()}
         r = find(ran, recipe=plan.preset, model=model)
-        if not plan.full:
-            compared["kept runs"] = np.array([p.mse for p in kept_points(plan.preset) if p.model == model])
         if r is not None:
             compared[_how(plan)] = np.nan_to_num(r.column("mse"), nan=np.inf)
         for name, own in compared.items():
-            test = ks_2samp(*(np.log10(mse.clip(*COMPARED)) for mse in (own, julia)))
-            theirs = name == "Julia"
-            rows.append(
-                {
-                    "model": f"{model}, {name}",
-                    **shares(own),
-                    "Kolmogorov-Smirnov distance to Julia's": "" if theirs else number(test.statistic),
-                    "p": "" if theirs else number(test.pvalue),
-                }
-            )
+            test = ks_2samp(*(np.log10(mse.clip(*COMPARED)) for mse in (own, compared["Julia"])))
+            same = ("", "") if name == "Julia" else (number(test.statistic), number(test.pvalue))
+            tested = dict(zip(("Kolmogorov-Smirnov distance to Julia's", "p"), same, strict=True))
+            rows.append({"model": f"{model}, {name}", **shares(own), **tested})
     return markdown(rows)
 
 
@@ -502,19 +478,14 @@ def shares(mse: Array) -> dict[str, str]:
 
 
 def _default_table(ran: Sequence[Ran]) -> str:
-    ours = [r for r in ran if r.batch["recipe"] == DEFAULT]
+    rows, ours = [], [r for r in ran if r.batch["recipe"] == DEFAULT]
     sizes = sorted({int(row["hidden"]) for r in ours for row in r.rows})
-    rows = []
     for r in ours:
         exact, widths = r.column("exact"), r.column("hidden")
-        rows.append(
-            {
-                "random members, each pruned alone": f"{r.batch['model']}, ours",
-                "members": str(len(exact)),
-                "exactly the true monomials": f"{exact.mean():.0%}",
-                **{f"h = {h}": f"{exact[widths == h].sum():.0f} of {(widths == h).sum()}" for h in sizes},
-            }
-        )
+        cells = {"random members, each pruned alone": f"{r.batch['model']}, ours", "members": str(len(exact))}
+        cells |= {"exactly the true monomials": f"{exact.mean():.0%}"}
+        cells |= {f"h = {h}": f"{exact[widths == h].sum():.0f} of {(widths == h).sum()}" for h in sizes}
+        rows.append(cells)
     return markdown(rows)
 
 
@@ -526,12 +497,7 @@ def _time_table(grid: Grid, plan: Plan, ran: Sequence[Ran]) -> str:
         if batch is None or alone is None:
             continue
         single = float(alone.rows[0]["seconds a run"]) * grid.gradient_steps / FULL.gradient_steps * len(batch.rows)
-        rows.append(
-            {
-                "model": model,
-                "one batch": f"{batch.seconds:.0f} s",
-                "one after the other, extrapolated": f"{single:.0f} s",
-                "ratio": number(single / batch.seconds),
-            }
-        )
+        cells = {"model": model, "one batch": f"{batch.seconds:.0f} s"}
+        cells |= {"one after the other, extrapolated": f"{single:.0f} s", "ratio": number(single / batch.seconds)}
+        rows.append(cells)
     return markdown(rows)

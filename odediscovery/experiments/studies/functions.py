@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, ClassVar
+from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,52 +14,59 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments import training as nets
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Job,
-    Plan,
-    Ran,
-    Row,
-    columns,
-    find,
-    markdown,
-    number,
-    tally,
-)
-from odediscovery.experiments.figures import ERROR_ENDS, FAINT, THIN, draw_groups, line_of, page
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, columns, find, number, pivot, tally
+from odediscovery.experiments.figures import ERROR_ENDS, Panel, panels_figure
 from odediscovery.experiments.training import ACTIVATIONS, Setting
-from odediscovery.plots.axes import COLOURS, GRID, MUTED
-from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.units import UNITS, AbstractUnit, Dense
 
-ARITHMETIC = ("NAC", "NAU", "NALU")
-# Ratio of the errors outside and inside the training range above which a model fails outside.
-FAILS = 10.0
+# Ratio of the errors outside and inside the training range above which a model fails outside, and errors up to which
+# it is rounding.
+FAILS, ROUNDING = 10.0, 1e-6
 
 
-def measured(network: nn.Sequential, x: Array, inside: Mask, runs: int) -> tuple[Array, dict[str, list[float]]]:
-    """Evaluate all runs at x: curves [runs, points], and mean absolute errors against y = x inside and outside."""
-    with torch.no_grad():
-        curves = network(torch.tensor(x)[None, :, None].expand(runs, -1, -1))[..., 0].numpy()
-    off = np.nan_to_num(np.abs(curves - x), nan=np.inf)
-    means = {name: off[:, where].mean(axis=1) for name, where in (("inside", inside), ("outside", ~inside))}
-    return curves, {f"error {name}": mean.tolist() for name, mean in means.items()}
+class Identity(Experiment):
+    """The identity y = x, trained on `inside` and tested on a grid between the ends `tested`."""
+
+    inside: tuple[float, float]
+    tested: tuple[float, float]
+    models: tuple[str, ...]
+
+    @abstractmethod
+    def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
+        """A fresh network of a model, how it is trained, and what its rows say of that."""
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        return [{"model": model} for model in self.models]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        how = self.how(job.plan)
+        network, training, told = self.begun(job.model, how, job.source)
+        draw = nets.sampler((how.runs, how.batch, 1), *self.inside, job.source, lambda x: x)
+        nets.train(network, draw, training, job)
+        x = np.linspace(*self.tested, how.points)
+        with torch.no_grad():
+            curves = network(torch.tensor(x)[None, :, None].expand(how.runs, -1, -1))[..., 0].numpy()
+        off = np.nan_to_num(np.abs(curves - x), nan=np.inf)
+        within = (self.inside[0] <= x) & (x <= self.inside[1])
+        errors = {f"error {name}": off[:, at].mean(axis=1) for name, at in (("inside", within), ("outside", ~within))}
+        middle = np.argsort(errors["error outside"], kind="stable")[how.runs // 2]
+        arrays = {"x": x, "median run": curves[middle], "mean error": off.mean(axis=0)}
+        return nets.rows_of(errors, training.row() | told | {"batch": how.batch}), arrays
+
+    def panel(self, ran: Sequence[Ran], name: str, title: str, **axis: Any) -> Panel:
+        """A panel of one array of every model over x, which exceeds the training range."""
+        curves = {r.model: (r.arrays["x"], r.arrays[name]) for r in ran}
+        return Panel(f"{title}; trained from {self.inside[0]:.0f} to {self.inside[1]:.0f}", curves=curves, axis=axis)
 
 
-WIDTH = 8  # of the hidden layers
-# Training range, and the end of the test range.
-LOW, HIGH, FARTHEST = -10.0, 10.0, 20.0
-
-
-class Extrapolation(Experiment):
+class Extrapolation(Identity):
     """Sec. 2 of the project report on NAC and NALU: dense nets learn y = x but do not extrapolate; 20 runs each.
 
         y = x,    trained on x ~ U(-10, 10), tested on the grid -10, -9.9 ... 20
 
-    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations on both hidden layers is trained on the squared loss by
-    gradient descent, with clipped gradients for stability; single NAC and NALU units on the smooth L1 loss by RMSProp.
-    The report shows a figure without numbers, and states no learning rate, batch size or number of steps.
+    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations is trained on the squared loss by gradient descent, with
+    clipped gradients for stability; single NAC and NALU units on the smooth L1 loss by RMSProp. The report shows a
+    figure without numbers, and states no learning rate, batch size or number of steps.
 
     Source: nac_nalu_project.md, Sec. 2, after Fig. 1 of Trask et al. (2018).
     """
@@ -67,90 +75,54 @@ class Extrapolation(Experiment):
     title = "Numerical extrapolation failures (NAC/NALU report, Sec. 2): y = x beyond the training"
     full = Setting(steps=20_000, points=301)
     quick = replace(full, runs=3, steps=400)
+    inside, tested = (-10.0, 10.0), (-10.0, 20.0)
     models = (*ACTIVATIONS, "NAC", "NALU")
-    axes: ClassVar = {"model": models}
 
-    def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how, model = self.how(job.plan), job.model
+    def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
         if model in UNITS:
-            network = nets.chain(how.runs, job.source, (UNITS[model], 1, 1))
             training = replace(how, rate=1e-2, method="rmsprop", loss="smooth-l1")
         else:
-            first, second = (ACTIVATIONS[model](how.runs) for _ in range(2))
-            layers = (Dense, 1, WIDTH), first, (Dense, WIDTH, WIDTH), second, (Dense, WIDTH, 1)
-            network = nets.chain(how.runs, job.source, *layers)
             training = replace(how, rate=1e-3, method="sgd", clip=1.0)
-        nets.train(network, nets.sampler((how.runs, how.batch, 1), LOW, HIGH, job.source, lambda x: x), training, job)
-        x = np.linspace(LOW, FARTHEST, how.points)
-        curves, columns = measured(network, x, x <= HIGH, how.runs)
-        middle = np.argsort(columns["error outside"], kind="stable")[how.runs // 2]
-        rows = nets.rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch})
-        return rows, {"x": x, "median run": curves[middle], "median": np.median(curves, axis=0)}
+        widths = (1, 1) if model in UNITS else (1, 8, 8, 1)
+        return nets.stack(how.runs, source, model, *widths), training, {"loss": training.loss}
 
     def line(self, r: Ran) -> dict[str, str]:
-        model = r.model
         ratio = r.median("error outside") / r.median("error inside")
-        published = {"PReLU": "fails, the least"}.get(model, "fails")
+        published = "fails, the least" if r.model == "PReLU" else "fails"
         return {
-            "model": model,
-            "published": "-" if model in UNITS else published,
+            "model": r.model,
+            "published": "-" if r.model in UNITS else published,
             "ours inside, median ± MAD": r.spread("error inside"),
             "ours outside, median ± MAD": r.spread("error outside"),
             "outside / inside": number(ratio),
             "runs above 10 x": tally(r.column("error outside") > FAILS * r.column("error inside")),
-            "agrees": "-" if model in UNITS else "yes" if ratio > FAILS else "no",
+            "agrees": "-" if r.model in UNITS else "yes" if ratio > FAILS else "no",
         }
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        return f"{super().table(plan, ran)}\n{_remarks(ran)}\n"
+        text = (
+            f"{super().table(plan, ran)}\n"
+            'Published as a figure only: "all nonlinear functions fail to learn to represent numbers outside", PReLU '
+            f"the least. Failing is taken as an error above {FAILS:.0f} times that inside."
+        )
+        dense = {r.model: r.median("error outside") for r in ran if r.model not in UNITS}
+        order = sorted(dense, key=lambda model: dense[model])
+        if "PReLU" in order and len(order) > 1:
+            listed = ", ".join(f"{model} {number(dense[model])}" for model in order)
+            place = order.index("PReLU") + 1
+            text += f" Ours, by error outside: {listed}; PReLU is number {place} of {len(order)}."
+        return text + "\n"
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw the median run of every model (left), and the errors of all runs inside and outside (right)."""
-        figure = page()
-        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-        left.axvspan(LOW, HIGH, color=GRID, lw=0)
-        left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=5.0, alpha=FAINT, label="y = x")
-        for r in ran:
-            model = r.model
-            left.plot(r.arrays["x"], r.arrays["median run"], label=model, **line_of(self.models.index(model)))
-        limits = {"xlim": (LOW, FARTHEST), "ylim": (LOW - 2, FARTHEST + 2)}
-        left.set(xlabel="x", ylabel="prediction", title="median run; grey: training range", **limits)
-        left.legend(ncols=2, loc="upper left")
-        done = {(r.model, where): r.column(f"error {where}") for r in ran for where in ("inside", "outside")}
-        models = [r.model for r in ran]
-        draw_groups(
-            right, models, ("inside", "outside"), done, colours=(MUTED, COLOURS[1]), lying=True, ends=ERROR_ENDS
-        )
-        right.set(xscale="log", xlabel="mean absolute error", title="inside and outside, every run")
-        right.invert_yaxis()
-        right.legend(loc="lower right")
-        return figure
+        limits = dict.fromkeys(("xlim", "ylim"), self.tested)
+        done = {(where, r.model): r.column(f"error {where}") for where in ("inside", "outside") for r in ran}
+        errors = {"yscale": "log", "ylabel": "mean absolute error"}
+        curves = self.panel(ran, "median run", "median run", xlabel="x", ylabel="prediction", **limits)
+        return panels_figure([curves, Panel("every run", done, ends=ERROR_ENDS, axis=errors)], 2)
 
 
-def _remarks(ran: Sequence[Ran]) -> str:
-    """Compare what the report says in words with our results."""
-    dense = {r.model: r.median("error outside") for r in ran if r.model not in UNITS}
-    said = [
-        'Published as a figure only: "all nonlinear functions fail to learn to represent numbers '
-        f'outside", PReLU the least. Failing is taken as an error above {FAILS:.0f} times that '
-        "inside."
-    ]
-    if "PReLU" in dense and len(dense) > 1:
-        order = sorted(dense, key=lambda model: dense[model])
-        listed = ", ".join(f"{model} {number(dense[model])}" for model in order)
-        place = order.index("PReLU") + 1
-        said.append(f"Ours, by error outside: {listed}; PReLU is number {place} of {len(dense)}.")
-    return " ".join(said)
-
-
-# Layer sizes of the autoencoders; ends of their training and test ranges.
-SIZES = (1, 8, 8, 8, 1)
-EDGE, FAR_EDGE = 5.0, 20.0
-# Errors outside up to this size are rounding and no failure.
-ROUNDING = 1e-6
-
-
-class Autoencoder(Experiment):
+class Autoencoder(Identity):
     """Autoencoders of the same size on the scalar identity: dense nets learn it only in the training range.
 
         y = x,    1 -> 8 -> 8 -> 8 -> 1,    trained on x ~ U(-5, 5), tested on the grid -20, -19.8 ... 20
@@ -165,21 +137,15 @@ class Autoencoder(Experiment):
     title = "Autoencoders of the same size on y = x (seminar; Trask et al., Fig. 1)"
     full = Setting(points=201, anneal=0.5)
     quick = replace(full, runs=3, steps=100)
-    models = (*ACTIVATIONS, "None", *ARITHMETIC)
-    axes: ClassVar = {"model": models}
+    inside, tested = (-5.0, 5.0), (-20.0, 20.0)
+    models = (*ACTIVATIONS, "None", "NAC", "NAU", "NALU")
 
-    def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how = self.how(job.plan)
-        network = autoencoder(job.model, how.runs, job.source)
-        nets.train(network, nets.sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), how, job)
-        x = np.linspace(-FAR_EDGE, FAR_EDGE, how.points)
-        curves, columns = measured(network, x, np.abs(x) <= EDGE, how.runs)
-        mean = np.nan_to_num(np.abs(curves - x), nan=np.inf).mean(axis=0)
-        return nets.rows_of(columns, how.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
+    def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
+        return nets.stack(how.runs, source, model, 1, 8, 8, 8, 1), how, {}
 
     def line(self, r: Ran) -> dict[str, str]:
-        inside, outside = r.column("error inside"), r.column("error outside")
-        failed = (outside > FAILS * inside) & (outside > ROUNDING)
+        outside = r.column("error outside")
+        failed = (outside > FAILS * r.column("error inside")) & (outside > ROUNDING)
         dense = r.model in ACTIVATIONS
         return {
             "model": r.model,
@@ -192,25 +158,8 @@ class Autoencoder(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw the mean absolute error over x, as in the paper, but on a logarithmic scale."""
-        figure = page()
-        axis = figure.subplots()
-        axis.axvspan(-EDGE, EDGE, color=GRID, lw=0)
-        for r in ran:
-            model, error = r.model, r.arrays["mean error"].clip(*ERROR_ENDS)
-            axis.plot(r.arrays["x"], error, label=model, **line_of(self.models.index(model)))
-        least = f"mean absolute error, at least {ERROR_ENDS[0]:.0e}"
-        axis.set(yscale="log", xlabel="x", ylabel=least, title="grey: training range")
-        figure.legend(loc="outside right center")
-        return figure
-
-
-def autoencoder(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
-    """Build the layers of a model with its nonlinearity between them."""
-    parts: list[Any] = []
-    for i, (inputs, outputs) in enumerate(pairwise(SIZES)):
-        parts += [ACTIVATIONS[model](runs)] if i and model in ACTIVATIONS else []
-        parts.append((UNITS.get(model, Dense), inputs, outputs))
-    return nets.chain(runs, source, *parts)
+        limits = {"yscale": "log", "ylim": ERROR_ENDS}
+        return panels_figure([self.panel(ran, "mean error", "mean absolute error", xlabel="x", **limits)])
 
 
 FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -322,55 +271,41 @@ class SimpleFunctions(Experiment):
         tests = [drawn(kind, task, far, how.points, job.fresh("test")) for far in (0, 1)]
         simplest = "ReLU6" if kind == "static" else "LSTM"
         random = build(kind, simplest, how.width, how.drawn, job.plan.generator({}, kind))
-
-        def draw() -> tuple[Tensor, Tensor]:
-            x, y = drawn(kind, task, 0, how.batch, job.source)
-            return x, y.expand(how.runs, -1, -1)
-
         if kind == "recurrent":
             # Gradients are clipped, since rectified sums over many steps may explode.
             how = replace(how, steps=how.recurrent_steps, clip=how.recurrent_clip)
         scale = [nets.errors(random, *test)[:, 0].median() for test in tests]
-        nets.train(network, draw, how, job)
+        nets.train(network, lambda: drawn(kind, task, 0, how.batch, job.source), how, job)
         ours = [100.0 * nets.errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
         return nets.rows_of(dict(zip(REACHES, ours, strict=True)), how.row()), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         text = "Error in per cent of a random dense net's: published / ours (median run; best run).\n"
         for kind, models in FUNCTION_MODELS.items():
-            rows = []
-            for far, name in enumerate(REACHES):
-                for i, task in enumerate(FUNCTIONS):
-                    cells = {}
-                    for model in models:
-                        r, published = find(ran, kind=kind, model=model, task=task), FUNCTIONS_PUBLISHED[kind, model]
-                        ours = "-" if r is None else f"{_shown(r.median(name))}; {_shown(float(r.column(name).min()))}"
-                        cells[model] = f"{_shown(published[far][i])} / {ours}"
-                    rows.append({"task": f"{kind}, {name}, {task}", **cells})
-            text += "\n" + markdown(rows)
+            cells = {}
+            for (far, name), (i, task), model in product(enumerate(REACHES), enumerate(FUNCTIONS), models):
+                r, published = find(ran, kind=kind, model=model, task=task), FUNCTIONS_PUBLISHED[kind, model][far][i]
+                ours = "-" if r is None else f"{_shown(r.median(name))}; {_shown(float(r.column(name).min()))}"
+                cells[f"{kind}, {name}, {task}", model] = f"{_shown(published)} / {ours}"
+            text += "\n" + pivot("task", cells)
         return text
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw the errors of every run inside (left) and outside (right), static above, recurrent below."""
-        figure = page(rows=2)
-        axes = figure.subplots(2, 2, sharey=True)
-        for row, (kind, models) in zip(axes, FUNCTION_MODELS.items(), strict=True):
-            for axis, name in zip(row, REACHES, strict=True):
-                draw_groups(axis, [*FUNCTIONS], models, columns(ran, name, "task", "model", kind=kind), ends=ERROR_ENDS)
-                axis.axhline(0.05, color=MUTED, lw=THIN, ls=":")
-                axis.set(yscale="log", title=f"{kind}, {name}; dotted: prints as 0.0")
-            if row[0].get_legend_handles_labels()[0]:
-                row[0].legend(ncols=len(models))
-            row[0].set_ylabel("error, % of random")
-        return figure
+        axis = {"yscale": "log", "ylabel": "error, % of random"}
+        panels = [
+            Panel(f"{kind}, {reach}", columns(ran, reach, "task", "model", kind=kind), ends=ERROR_ENDS, axis=axis)
+            for kind in FUNCTION_MODELS
+            for reach in REACHES
+        ]
+        return panels_figure(panels, 2, sharey=True)
 
 
 def build(kind: str, model: str, width: int, runs: int, source: torch.Generator) -> nn.Sequential:
     """Build a network of `FUNCTION_MODELS`: a chain of layers, or a chain of one recurrent module."""
     unit, inputs = UNITS.get(model, Dense), INPUTS[kind]
     if kind == "static":
-        between = [nn.ReLU6()] if model == "ReLU6" else []
-        return nets.chain(runs, source, (unit, inputs, width), *between, (unit, width, 1))
+        return nets.stack(runs, source, model, inputs, width, 1)
     if model not in UNITS:
         # For ReLU the LSTM is unused; drawing it keeps the random numbers of the kept runs.
         cell: nn.Module = LSTM(inputs + width, width, members=runs, generator=source, dtype=torch.float64)

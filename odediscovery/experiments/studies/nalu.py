@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from torch.nn.functional import smooth_l1_loss
+from torch.nn.functional import one_hot, smooth_l1_loss
 
 from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import (
@@ -27,21 +25,10 @@ from odediscovery.experiments.base import (
     tally,
     wilson,
 )
-from odediscovery.experiments.figures import (
-    ERROR_ENDS,
-    GROUP,
-    PER_CENTS,
-    THIN,
-    aside,
-    draw_groups,
-    draw_runs,
-    legend_below,
-    page,
-)
-from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
+from odediscovery.experiments.figures import ERROR_ENDS, PER_CENTS, Panel, panels_figure
+from odediscovery.experiments.studies.digits import divided, handwritten, origins
 from odediscovery.experiments.training import Draw, Setting
-from odediscovery.plots.axes import COLOURS, INK
-from odediscovery.units import UNITS, AbstractUnit, Dense
+from odediscovery.units import UNITS, AbstractUnit
 from odediscovery.units.base import redraw
 from odediscovery.units.nac import accumulator
 
@@ -60,16 +47,9 @@ VARIANTS = ("plain", "reinitialised", "independent", "both")
 # Secs. 3.1, 3.2, 4.1 and 4.2, in per cent; values that the report omits are missing.
 NAC_PUBLISHED = {("+", n): 100.0 for n in range(1, 10)} | {("-", n): 100.0 for n in range(1, 11)}
 NALU_PUBLISHED = {
-    ("+", 2): 99.8,
-    ("-", 2): 87.3,
-    ("*", 2): 92.3,
-    ("/", 2): 98.6,
-    ("sqrt", 2): 99.1,
-    ("square", 2): 91.6,
-    ("+", 5): 100.0,
-    ("-", 5): 98.9,
-    ("*", 5): 93.9,
-    ("/", 5): 18.7,
+    (task, operands): accuracy
+    for operands, row in ((2, (99.8, 87.3, 92.3, 98.6, 99.1, 91.6)), (5, (100.0, 98.9, 93.9, 18.7)))
+    for task, accuracy in zip(NALU_TASKS, row, strict=False)
 }
 # Training and test range of the inputs.
 RANGES = {"NAC": ((20.0, 40.0), (0.0, 60.0)), "NALU": ((1.0, 5.0), (0.5, 8.0))}
@@ -165,17 +145,16 @@ class Operands(Experiment):
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the accuracy of every run by task, operands and variant; published values are dotted lines."""
-        counts = OPERANDS["NALU"]
-        figure = page(rows=1 + len(counts))
-        top, *below = figure.subplots(1 + len(counts), 1)
-        _draw_nac(top, ran, OPERANDS["NAC"])
-        for axis, n in zip(below, counts, strict=True):
-            _draw_nalu(axis, ran, n)
-        for axis in (top, *below):
-            axis.set(ylim=PER_CENTS, ylabel="accuracy, %")
-        legend_below(figure, next((a for a in below if a.get_legend_handles_labels()[0]), top))
-        return figure
+        """Draw the accuracy of every run by task, operands and variant."""
+        axis = {"ylim": PER_CENTS, "ylabel": "accuracy, %"}
+        published = {(str(n), task): accuracy for (task, n), accuracy in NAC_PUBLISHED.items()}
+        nac = columns(ran, "accuracy", "operands", "task", unit="NAC")
+        panels = [Panel("NAC by operands", nac, published=published, axis=axis)]
+        for n in OPERANDS["NALU"]:
+            nalu = columns(ran, "accuracy", "task", "variant", unit="NALU", operands=str(n))
+            published = {(t, v): NALU_PUBLISHED[t, n] for t, v in nalu if (t, n) in NALU_PUBLISHED}
+            panels.append(Panel(f"NALU, {n} operands", nalu, published=published, axis=axis))
+        return panels_figure(panels)
 
 
 class Reinitialisation:
@@ -227,7 +206,6 @@ def _per_cent(value: float | None) -> str:
 
 
 def _nac_table(ran: Sequence[Ran]) -> str:
-    """Write the table of the NAC, a line for each task and number of operands."""
     rows = []
     for r in (r for r in ran if r.batch["unit"] == "NAC"):
         task, solved = r.batch["task"], r.column("accuracy") >= SOLVED
@@ -246,42 +224,13 @@ def _nac_table(ran: Sequence[Ran]) -> str:
 
 
 def _nalu_table(ran: Sequence[Ran]) -> str:
-    """Write the table of the NALU, a line for each task and number of operands, a column for each variant."""
-    rows: dict[tuple[str, str], dict[str, str]] = {}
+    rows: dict[str, dict[str, str]] = {}
     for (task, n, variant), right in columns(ran, "accuracy", "task", "operands", "variant", unit="NALU").items():
-        published = _per_cent(NALU_PUBLISHED.get((task, int(n))))
-        named = {"unit, task, operands": f"NALU {task} {n}", "published, %": published}
-        row = rows.setdefault((task, n), named | dict.fromkeys(VARIANTS, "-"))
+        named, published = f"NALU {task} {n}", _per_cent(NALU_PUBLISHED.get((task, int(n))))
+        first = {"unit, task, operands": named, "published, %": published}
+        row = rows.setdefault(named, first | dict.fromkeys(VARIANTS, "-"))
         row[variant] = f"{np.median(right):.1f}, {right.max():.1f}, {tally(right >= SOLVED)}"
     return markdown([*rows.values()])
-
-
-def _mark(axis: Axes, at: float, width: float, published: float | None, label: str | None = None) -> None:
-    """Draw a published accuracy as a dotted line."""
-    if published is not None:
-        ends = [at - width / 2, at + width / 2]
-        axis.plot(ends, [published] * 2, color=INK, lw=THIN, ls=":", label=label)
-
-
-def _draw_nac(axis: Axes, ran: Sequence[Ran], counts: Sequence[int]) -> None:
-    tasks, behind = ("+", "-"), max(counts) + 1
-    done = columns(ran, "accuracy", "operands", "task", unit="NAC")
-    draw_groups(axis, [*map(str, counts)], tasks, done, first=1)
-    for n in counts:
-        for k, task in enumerate(tasks):
-            _mark(axis, n + aside(k, len(tasks)), GROUP / len(tasks), NAC_PUBLISHED.get((task, n)))
-    if (signed := (str(len(SIGNED)), "signed")) in done:
-        draw_runs(axis, behind, done[signed], COLOURS[2])
-    axis.set_xticks([*counts, behind], [*map(str, counts), f"signed\n{len(SIGNED)}"])
-    axis.set(title="NAC by operands: + left, \N{MINUS SIGN} right", xlim=(0.5, behind + 0.5))
-
-
-def _draw_nalu(axis: Axes, ran: Sequence[Ran], operands: int) -> None:
-    done = columns(ran, "accuracy", "task", "variant", unit="NALU", operands=str(operands))
-    draw_groups(axis, NALU_TASKS, VARIANTS, done)
-    for i, task in enumerate(NALU_TASKS):
-        _mark(axis, i, GROUP, NALU_PUBLISHED.get((task, operands)), "published" if i == 0 else None)
-    axis.set(title=f"NALU, {operands} operands", xlim=(-0.5, len(NALU_TASKS) - 0.5))
 
 
 # Units that are stacked for sums, units that multiply inputs of both signs, and models that read digits.
@@ -290,12 +239,12 @@ READERS = (*STACKED, "dense")
 DEPTHS = (1, 2, 3, 4, 5)
 WIDTH = 4
 INSIDE, SIGNS = (1.0, 10.0), (-2.0, 2.0)
-# Error, relative to the target's mean size, below which a run has learned its task.
-LEARNED = 0.01
-# A parameter whose sigmoid and tanh are 1 in single precision.
-OPEN = 30.0
-# Value recorded for a run without a finite result.
-LOST = float("inf")
+# Error, relative to the target's mean size, below which a run has learned its task; a parameter whose sigmoid and tanh
+# are 1 in single precision; the value recorded for a run without a finite result.
+LEARNED, OPEN, LOST = 0.01, 30.0, float("inf")
+# Columns of the tables.
+FRESH = "largest output of fresh weights"
+READ = "held-out digits read right, median (worst to best; 0 for a lost run)"
 # Sizes of the nets that read digits.
 HIDDEN, CLASSES = 16, 10
 
@@ -306,10 +255,6 @@ class Stacking(Setting):
 
     points: int = 500
     checks: int = 50
-
-    def training(self, loss: str) -> Setting:
-        """Settings of the training on a loss, by RMSProp."""
-        return replace(self, method="rmsprop", loss=loss, watch_every=max(self.steps // self.checks, 1))
 
 
 class StackedUnits(Experiment):
@@ -341,37 +286,58 @@ class StackedUnits(Experiment):
         return sums + signed + [{"task": "digits", "model": model, "layers": "3"} for model in READERS]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        task, model, depth = job.batch["task"], job.model, int(job.batch["layers"])
-        if task == "digits":
-            return _read_digits(self.full_digits if job.plan.full else self.quick_digits, job), {}
-        how = self.how(job.plan)
-        sizes: Any = [(UNITS[model], 2, 1)] if task == "product" else [(UNITS[model], WIDTH, WIDTH)] * depth
-        network = nets.chain(how.runs, job.source, *sizes).float()
-        test = _samples(task, how.points, job.source)
-        before = _sizes(network, test[0])
+        task, model, depth, source = job.batch["task"], job.model, int(job.batch["layers"]), job.source
+        if digits := task == "digits":
+            how = self.full_digits if job.plan.full else self.quick_digits
+            # Neither the weights nor the division into training and test images depend on the number of layers.
+            source = job.plan.generator({"task": task, "model": model})
+            seen, held_out = divided(handwritten(), how.points, job.plan.generator({"task": task}, "division"))
+            widths = (seen.pixels[0].numel(), HIDDEN, HIDDEN, CLASSES)
+        else:
+            how, widths = self.how(job.plan), (2, 1) if task == "product" else (WIDTH,) * (depth + 1)
+        network = nets.stack(how.runs, source, "ReLU" if model == "dense" else model, *widths).float()
 
         def draw() -> tuple[Tensor, Tensor]:
-            x, y = _samples(task, how.batch, job.source)
-            return x, y.expand(how.runs, -1, -1)
+            if not digits:
+                return _samples(task, how.batch, source)
+            part = seen.of(torch.randint(0, len(seen.digits), (how.batch,), generator=source))
+            return part.inputs, one_hot(part.digits.long(), CLASSES).float()
 
-        lost = _lost_at(network, draw, "smooth-l1", how, job).isfinite()
-        error = _relative_error(network, *test)
-        columns = {
-            "largest at first": before,
-            "lost": (lost | ~error.isfinite()).int(),
-            "relative error": error.nan_to_num(LOST, LOST),
-        }
-        worst = worst_case(model, depth) if task == "sum" else LOST
-        return nets.rows_of(columns, how.training("smooth-l1").row() | {"worst case": worst}), {}
+        x, y = (held_out.inputs, held_out.digits) if digits else _samples(task, how.points, source)
+        with torch.no_grad():
+            first = network(x).abs().amax(dim=(-1, -2)).nan_to_num(LOST, LOST)
+        # The step of the first check at which a loss was not finite.
+        lost_at = torch.full((how.runs,), LOST, dtype=torch.float64)
+
+        def watch(step: int, losses: Tensor) -> None:
+            lost_at[~losses.isfinite().cpu() & lost_at.isinf()] = float(step)
+
+        loss, every = "cross-entropy" if digits else "smooth-l1", max(how.steps // how.checks, 1)
+        training = replace(how, method="rmsprop", loss=loss, watch_every=every)
+        nets.train(network, draw, training, job, watch=watch)
+        with torch.no_grad():
+            answers: Tensor = network(x)
+        lost = lost_at.isfinite()
+        if digits:
+            lost |= ~answers.isfinite().flatten(1).all(dim=1)
+            right = (answers.argmax(dim=-1) == y).double().mean(dim=-1)
+            columns = {"lost at": lost_at, "accuracy": torch.where(lost, 0.0, right)}
+            shared: Row = {"images": seen.name}
+        else:
+            error = (answers - y).abs().flatten(1).median(dim=1).values / y.abs().mean()
+            lost |= ~error.isfinite()
+            columns = {"relative error": error.nan_to_num(LOST, LOST)}
+            shared = {"worst case": worst_case(model, depth) if task == "sum" else LOST}
+        return nets.rows_of({"largest at first": first, "lost": lost.int()} | columns, training.row() | shared), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         lost, error = r.column("lost"), r.column("relative error")
         sums = r.batch["task"] == "sum"
         return {
-            "model and task": f"{r.batch['model']}, {r.batch['task']}" + f", {r.batch['layers']} layers" * sums,
+            "model and task": f"{r.model}, {r.batch['task']}" + f", {r.batch['layers']} layers" * sums,
             "published": _published(r.batch),
             "worst case": number(float(r.rows[0]["worst case"])) if sums else "-",
-            "largest output of fresh weights": number(float(r.column("largest at first").max())),
+            FRESH: number(float(r.column("largest at first").max())),
             "runs lost": tally(lost),
             f"learned (error below {LEARNED:.0%})": tally(error < LEARNED),
             "median relative error": number(float(np.median(error))),
@@ -383,79 +349,17 @@ class StackedUnits(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw all runs: errors of sums over the number of layers, of signed products, and accuracy on digits."""
-        figure = page(wide=True)
-        axes = figure.subplots(1, 3, width_ratios=(3, 2, 2))
-        least, most = ERROR_ENDS
+        errors = {"yscale": "log", "ylabel": "relative error"}
+        right = {"ylabel": "read right, %; lost runs at 0", "ylim": PER_CENTS}
         sums = columns(ran, "relative error", "layers", "model", task="sum")
-        draw_groups(axes[0], [*map(str, DEPTHS)], STACKED, sums, ends=ERROR_ENDS, first=1)
-        off = columns(ran, "relative error", "model", task="product")
-        products = {key: own.clip(*ERROR_ENDS) for key, own in off.items()}
-        read = {key: 100.0 * own for key, own in columns(ran, "accuracy", "model", task="digits").items()}
-        for axis, done, models in ((axes[1], products, SIGNED_UNITS), (axes[2], read, READERS)):
-            for i, model in enumerate(models):
-                if (model,) in done:
-                    draw_runs(axis, i, done[model,], COLOURS[i])
-            axis.set_xticks(range(len(models)), models)
-        axes[0].set(xlabel="layers", title="sum of four inputs; lost runs at the top")
-        axes[0].legend()
-        axes[1].set(title="product of inputs of both signs")
-        for axis in axes[:2]:
-            axis.set(yscale="log", ylabel="relative error", ylim=(least / 2, 2 * most))
-        axes[2].set(title="digits by three layers", ylabel="read right, %; lost runs at 0", ylim=PER_CENTS)
-        return figure
-
-
-def _lost_at(network: nn.Sequential, draw: Draw, loss: str, how: Stacking, job: Job) -> Tensor:
-    """Train, and return the step of the first check at which a run's loss was not finite [members], inf if none."""
-    lost = torch.full((how.runs,), LOST, dtype=torch.float64)
-
-    def watch(step: int, losses: Tensor) -> None:
-        lost[~losses.isfinite().cpu() & lost.isinf()] = float(step)
-
-    nets.train(network, draw, how.training(loss), job, watch=watch)
-    return lost
-
-
-def _read_digits(how: Stacking, job: Job) -> list[Row]:
-    """Train one model to read digits; rows have the accuracy on held-out images, 0 for a lost run."""
-    # The random source does not depend on the number of layers.
-    model, source = job.model, job.plan.generator({"task": "digits", "model": job.model})
-    # The same split into training and test images for all models.
-    seen, held_out = divided(handwritten(), how.points, job.plan.generator({"task": "digits"}, "division"))
-    network = reader(model, seen.pixels[0].numel(), how.runs, source)
-    test = _inputs(held_out)
-    before = _sizes(network, test)
-
-    def draw() -> tuple[Tensor, Tensor]:
-        part = seen.of(torch.randint(0, len(seen.digits), (how.batch,), generator=source))
-        return _inputs(part), nn.functional.one_hot(part.digits.long(), CLASSES).float().expand(how.runs, -1, -1)
-
-    lost = _lost_at(network, draw, "cross-entropy", how, job)
-    with torch.no_grad():
-        answers: Tensor = network(test)
-        right = (answers.argmax(dim=-1) == held_out.digits).double().mean(dim=-1)
-        gone = lost.isfinite() | ~answers.isfinite().all(dim=-1).all(dim=-1)
-    columns = {
-        "largest at first": before,
-        "lost": gone.int(),
-        "lost at": lost,
-        "accuracy": torch.where(gone, 0.0, right),
-    }
-    return nets.rows_of(columns, how.training("cross-entropy").row() | {"images": seen.name})
-
-
-def reader(model: str, pixels: int, runs: int, source: torch.Generator) -> nn.Sequential:
-    """Build three layers of a model for the pixels of an image, in single precision."""
-    parts: list[Any] = []
-    for n_in, n_out in ((pixels, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, CLASSES)):
-        parts += [nn.ReLU()] if parts and model == "dense" else []
-        parts.append((UNITS.get(model, Dense), n_in, n_out))
-    return nets.chain(runs, source, *parts).float()
-
-
-def _inputs(images: Images) -> Tensor:
-    """Pixels from 0 to 1, [1, N, pixels]."""
-    return (0.5 + 0.5 * images.pixels).flatten(1)[None]
+        products = columns(ran, "relative error", "task", "model", task="product")
+        read = {key: 100.0 * own for key, own in columns(ran, "accuracy", "task", "model", task="digits").items()}
+        panels = [
+            Panel("sum of four inputs, by layers; lost runs at the top", sums, ends=ERROR_ENDS, axis=errors),
+            Panel("product of inputs of both signs", products, ends=ERROR_ENDS, axis=errors),
+            Panel("digits by three layers", read, axis=right),
+        ]
+        return panels_figure(panels, 3, width_ratios=(3, 2, 2))
 
 
 def _table_of_digits(ran: Sequence[Ran]) -> str:
@@ -464,18 +368,12 @@ def _table_of_digits(ran: Sequence[Ran]) -> str:
         lost, right, at = (r.column(name) for name in ("lost", "accuracy", "lost at"))
         known = at[np.isfinite(at)]
         middle, worst, best = (100 * float(of(right)) for of in (np.median, np.min, np.max))
-        since = f", from step {known.min():.0f} on" if len(known) else ""
-        rows.append(
-            {
-                "model and task": f"{r.batch['model']}, digits, 3 layers",
-                "published": "fails after the first steps" if r.model == "NALU" else "-",
-                "largest output of fresh weights": number(float(r.column("largest at first").max())),
-                "runs lost": f"{tally(lost)}{since}",
-                "held-out digits read right, median (worst to best; 0 for a lost run)": (
-                    f"{middle:.1f} % ({worst:.1f} to {best:.1f})"
-                ),
-            }
-        )
+        cells = {"model and task": f"{r.model}, digits, 3 layers"}
+        cells |= {"published": "fails after the first steps" if r.model == "NALU" else "-"}
+        cells |= {FRESH: number(float(r.column("largest at first").max()))}
+        cells |= {"runs lost": tally(lost) + (f", from step {known.min():.0f} on" if len(known) else "")}
+        cells |= {READ: f"{middle:.1f} % ({worst:.1f} to {best:.1f})"}
+        rows.append(cells)
     return f"\n{markdown(rows)}\nImages: {origins(ran)}.\n"
 
 
@@ -506,17 +404,3 @@ def _samples(task: str, count: int, source: torch.Generator) -> tuple[Tensor, Te
         return x, x[..., :1] * x[..., 1:]
     x = nets.uniform((1, count, WIDTH), *INSIDE, source).float()
     return x, x.sum(dim=-1, keepdim=True).expand(-1, -1, WIDTH)
-
-
-def _sizes(network: nn.Sequential, x: Tensor) -> Tensor:
-    """Largest absolute output of every member, [members]."""
-    with torch.no_grad():
-        found: Tensor = network(x).abs().amax(dim=(-1, -2))
-        return found.nan_to_num(LOST, LOST)
-
-
-def _relative_error(network: nn.Sequential, x: Tensor, y: Tensor) -> Tensor:
-    """Median absolute error over the target's mean size, [members]; nan if an error is nan."""
-    with torch.no_grad():
-        off: Tensor = (network(x) - y).abs().flatten(1)
-        return off.median(dim=1).values / y.abs().mean()

@@ -25,8 +25,8 @@ from odediscovery.bench.scores import score
 from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, columns, find, markdown, tally
-from odediscovery.experiments.figures import PER_CENTS, draw_groups, legend_below, page
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, pivot, tally
+from odediscovery.experiments.figures import PER_CENTS, Panel, panels_figure
 from odediscovery.laws.equations import Equations
 from odediscovery.neural.equations import equations
 from odediscovery.neural.prune import prune
@@ -62,15 +62,9 @@ METHODS: dict[str, Callable[[TimeSeries, Plan, int], Found]] = {
     "README, NPU": partial(by_verbs, unit=NPU),
 }
 # Systems and their suites; of `fractional` every fifth one.
-FULL = {
-    "fsir": "classics",
-    "lotka-volterra": "classics",
-    "von_bertalanffy": "fractional",
-    "theta_logistic": "fractional",
-    "weir_cascade": "fractional",
-    "kepler_radial": "fractional",
-    "two_temperature_metal": "fractional",
-}
+FULL = dict.fromkeys(("fsir", "lotka-volterra"), "classics") | dict.fromkeys(
+    ("von_bertalanffy", "theta_logistic", "weir_cascade", "kepler_radial", "two_temperature_metal"), "fractional"
+)
 QUICK = {"fsir": "classics", "torricelli": "classics"}
 SMALL = {"members": 4, "hidden": 3, "adam_steps": 300}
 NOISE = ("0", "0.02")
@@ -103,36 +97,30 @@ class Networks(Experiment):
         return rows, {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows = []
-        for system, noise in _places(ran):
-            done = {method: find(ran, system=system, noise=noise, method=method) for method in METHODS}
-            cells = {method: "-" if r is None else _cell(r) for method, r in done.items()}
-            rows.append({"system": f"{system}, {_noise(noise)}", **cells})
+        cells = {(_place(r), r.batch["method"]): _cell(r) for r in ran}
         return (
             "Runs with exactly the true terms, median and longest time of the processor, and which stage found "
             "the printed laws. The published runs of fSIR, which were not pruned, found no exact law in 300.\n\n"
-            f"{markdown(rows)}"
+            f"{pivot('system', cells)}"
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw the share of exact runs, and the time of each run, by system and method."""
-        figure = page(rows=2)
-        above, below = figure.subplots(2, 1, sharex=True)
-        names = [f"{system}\n{_noise(noise)}" for system, noise in _places(ran)]
-        for axis, name, scale, bars in ((above, "exact", 100, True), (below, "seconds", 1, False)):
-            done = columns(ran, name, "system", "noise", "method")
-            values = {(f"{s}\n{_noise(noise)}", method): scale * own for (s, noise, method), own in done.items()}
-            draw_groups(axis, names, [*METHODS], values, bars=bars)
-        above.set(ylabel="exact runs, %", ylim=(0.0, PER_CENTS[1]), title="Networks alone beside the default")
-        below.set(ylabel="processor time of a fit, s", yscale="log")
-        below.set_xticks(range(len(names)), names, rotation=30.0, ha="right")
-        legend_below(figure, above)
+        exact = {(_place(r), r.batch["method"]): 100 * r.column("exact") for r in ran}
+        seconds = {(_place(r), r.batch["method"]): r.column("seconds") for r in ran}
+        shown = {"ylabel": "exact runs, %", "ylim": (0.0, PER_CENTS[1])}
+        times = {"ylabel": "processor time of a fit, s", "yscale": "log"}
+        panels = [Panel("exact", exact, kind="bars", axis=shown), Panel("time", seconds, axis=times)]
+        figure = panels_figure(panels, sharex=True)
+        for name in figure.axes[1].get_xticklabels():
+            name.set(rotation=30.0, ha="right")
         return figure
 
 
-def _places(ran: Sequence[Ran]) -> list[tuple[str, str]]:
-    """Systems and noise, in the order in which they are run."""
-    return list(dict.fromkeys((r.batch["system"], r.batch["noise"]) for r in ran))
+def _place(r: Ran) -> str:
+    """System and noise of a batch."""
+    noise = r.batch["noise"]
+    return f"{r.batch['system']}, {'clean' if noise == '0' else f'{100 * float(noise):g} % noise'}"
 
 
 def _is_run(system: str, noise: str, method: str) -> bool:
@@ -143,10 +131,6 @@ def _is_run(system: str, noise: str, method: str) -> bool:
     return not method.startswith("README") or (
         noise == "0" and (first or system in ("lotka-volterra", "von_bertalanffy", "theta_logistic"))
     )
-
-
-def _noise(noise: str) -> str:
-    return "clean" if noise == "0" else f"{100 * float(noise):g} % noise"
 
 
 def _runs(batch: dict[str, str]) -> int:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
 import sympy
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number, tally
-from odediscovery.experiments.figures import THIN, page
+from odediscovery.experiments.figures import Panel, panels_figure
 from odediscovery.experiments.training import Setting, chain, layers, parameters_of, rows_of, train, uniform
-from odediscovery.plots.axes import COLOURS
 from odediscovery.units import NSR, Dense
 
 TASKS = {">": torch.gt, "<": torch.lt, ">=": torch.ge, "<=": torch.le, "=": torch.eq, "!=": torch.ne}
@@ -145,21 +144,16 @@ class Comparisons(Experiment):
         }
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw accuracy over magnitude, one panel per task: mean and range of the runs."""
-        figure = page(rows=2)
-        axes = figure.subplots(2, len(TASKS) // 2, sharex=True, sharey=True)
-        for axis, task in zip(axes.flat, TASKS, strict=True):
-            axis.set_title(f"x1 {SIGNS.get(task, task)} x2")
-            for model, colour in zip(MODELS, COLOURS, strict=False):
-                _draw_model(axis, find(ran, model=model, task=task), model, task, colour)
-        axes[0, 0].set_ylim(0.2, 1.04)
-        axes[0, 0].set_xticks(range(len(RANGES))[::2], RANGES[::2])
-        for axis in axes[1]:
-            axis.set_xlabel("largest magnitude of the integers")
-        for axis in axes[:, 0]:
-            axis.set_ylabel("accuracy")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower left", ncols=2 * len(MODELS))
+        """Draw accuracy over magnitude, a panel for each task."""
+        panels = []
+        for task in TASKS:
+            own = [r for r in ran if r.batch["task"] == task]
+            values = {(name, r.model): r.column(f"accuracy {name}") for name in RANGES for r in own}
+            published = {(RANGES[i], r.model): PUBLISHED[r.model, task][i] for i in range(len(RANGES)) for r in own}
+            axis = {"ylabel": "accuracy", "xlabel": "largest magnitude of the integers"}
+            panels.append(Panel(f"x1 {SIGNS.get(task, task)} x2", values, kind="lines", published=published, axis=axis))
+        figure = panels_figure(panels, 3, sharex=True, sharey=True)
+        figure.axes[0].set(ylim=(0.2, 1.04), xticks=range(len(RANGES))[::2])
         return figure
 
 
@@ -180,15 +174,6 @@ def as_typed(relation: sympy.Basic) -> str:
         if isinstance(relation, kind):
             return f"{relation.lhs} {sign} {relation.rhs}"
     return str(relation)
-
-
-def _draw_model(axis: Axes, r: Ran | None, model: str, task: str, colour: str) -> None:
-    place = range(len(RANGES))
-    axis.plot(place, PUBLISHED[model, task], color=colour, lw=THIN, ls="--", label=f"{model}, published")
-    if r is not None:
-        ours = np.stack([r.column(f"accuracy {name}") for name in RANGES])
-        axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=0.15, lw=0)
-        axis.plot(place, ours.mean(axis=1), "o-", color=colour, label=f"{model}, mean and range of {len(r.rows)} runs")
 
 
 SCALES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -227,7 +212,7 @@ class StatusRegisters(Experiment):
 
         def draw() -> tuple[Tensor, Tensor]:
             x = drawn(inputs, how.batch, HIGH, equal_share(task), job.source)
-            return scale * x, truth(task, x).expand(len(scale), -1, -1)
+            return scale * x, truth(task, x)
 
         train(network, draw, how, job)
         columns: dict[str, Tensor] = {"lambda": scale.flatten()}
@@ -253,19 +238,17 @@ class StatusRegisters(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw accuracy far outside over lambda for inequalities and equalities, one line per setting."""
-        figure = page()
-        axes = figure.subplots(1, 2, sharey=True)
-        for axis, tasks, title in ((axes[0], INEQUALITIES, "inequalities"), (axes[1], EQUALITIES, "= and ≠")):
-            for i, (inputs, copies) in enumerate(KINDS):
+        axis = {"ylim": (0.2, 1.04), "xlabel": "lambda", "ylabel": "accuracy far outside"}
+        panels = []
+        for title, tasks in (("inequalities", INEQUALITIES), ("= and ≠", EQUALITIES)):
+            values = {}
+            for scale, (inputs, copies) in product(SCALES, KINDS):
                 done = [r for task in tasks if (r := find(ran, inputs=inputs, copies=copies, task=task))]
                 if done:
-                    y = [np.mean([_mean(r, "far", scale) for r in done]) for scale in SCALES]
-                    named = f"{inputs}, {copies} {'copy' if copies == '1' else 'copies'}"
-                    axis.plot(SCALES, y, "o-", color=COLOURS[i], label=named)
-            axis.set(xscale="log", xlabel="lambda", title=title, ylim=(0.2, 1.04))
-        axes[0].set_ylabel("accuracy far outside")
-        axes[0].legend()
-        return figure
+                    means = np.array([_mean(r, "far", scale) for r in done])
+                    values[number(scale), f"{inputs}, {copies} {'copy' if copies == '1' else 'copies'}"] = means
+            panels.append(Panel(title, values, kind="lines", axis=axis))
+        return panels_figure(panels, 2)
 
 
 def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Generator) -> Tensor:

@@ -10,40 +10,42 @@ Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Sec. 4.1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
-import sympy
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments import training as nets
-from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, share
-from odediscovery.experiments.figures import PER_CENTS, SHARES, page
+from odediscovery.experiments.base import (
+    OURS,
+    Arrays,
+    Experiment,
+    Job,
+    Plan,
+    Ran,
+    Row,
+    find,
+    markdown,
+    number,
+    pivot,
+    share,
+)
+from odediscovery.experiments.figures import PER_CENTS, SHARES, Panel, panels_figure
 from odediscovery.experiments.training import WEIGHT_ERROR
-from odediscovery.plots.axes import COLOURS
-from odediscovery.units import NAU, NMU, UNITS, AbstractUnit, glorot
-from odediscovery.units.base import Arrays as Weights
-from odediscovery.units.base import Initialiser, Tensors, weighted_sum
+from odediscovery.units import NAU, NMU, UNITS, Linear, glorot
 from odediscovery.units.nac import accumulator
 
 INPUTS, SUBSET, OVERLAP = 100, 0.25, 0.5
 TRAIN, TEST = (1.0, 2.0), (2.0, 6.0)
-OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "×": lambda a, b: a * b,
-    "(x1+x2)(x1+x2+x3+x4)": lambda a, b: a * b,
-}
 FOUR = "(x1+x2)(x1+x2+x3+x4)"
+OPERATIONS = {"+": torch.add, "-": torch.sub, "×": torch.mul, FOUR: torch.mul}
 # Initial weights of the NMU in this paper: in the middle half of [0, 1].
 MIDDLE = partial(nn.init.uniform_, a=0.25, b=0.75)
-
-
 # Ours: rate, and shares of the steps between which the regulariser grows.
 OUR_RATE, OUR_GROWTH = 1e-2, (0.2, 0.4)
 # Weights of the residuals of whole numbers in successive refits: an error of 0.5 in one weight of a hundred changes the
@@ -85,10 +87,9 @@ class Data:
         sums = x @ self.chosen
         return OPERATIONS[self.task](sums[..., :1], sums[..., 1:])
 
-    def draw(self, inside: tuple[float, float], count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
+    def draw(self, ends: tuple[float, float], count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw x [1, count, inputs], shared by all runs, and compute the targets of each."""
-        inputs = self.chosen.shape[1]
-        x = nets.uniform((1, count, inputs), *inside, source)
+        x = nets.uniform((1, count, self.chosen.shape[1]), *ends, source)
         return x, self.targets(x)
 
 
@@ -98,9 +99,8 @@ def sparsity(network: nn.Sequential) -> Tensor:
     for unit in nets.layers(network):
         p = nets.parameters_of(unit)
         weights = [accumulator(p["weight"], p["mask"])] if "mask" in p else [v for k, v in p.items() if k != "gate"]
-        for weight in weights:
-            size = weight.detach().abs()
-            parts.append(torch.minimum(size, (1.0 - size).abs()).amax(dim=(-1, -2)))
+        sizes = [weight.detach().abs() for weight in weights]
+        parts += [torch.minimum(size, (1.0 - size).abs()).amax(dim=(-1, -2)) for size in sizes]
     return torch.stack(parts).amax(dim=0)
 
 
@@ -135,12 +135,13 @@ def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequen
     limit = threshold(data.task, test[0], data.chosen)
     if ours:
         network, taken = train_ours(ours, data, how, job)
-        watched = Watched(data.draw(data.inside, how.points, job.source), test, limit)
+    else:
+        network = published()
+    watched = Watched(data.draw(data.inside, how.points, job.source), test, limit)
+    if ours:
         watched.look(0, network)
         watched.solved = torch.where(watched.won, taken, torch.nan)
         return watched
-    network = published()
-    watched = Watched(data.draw(data.inside, how.points, job.source), test, limit)
     nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
@@ -333,20 +334,16 @@ class StaticArithmetic(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw the share of solved runs over the steps."""
-        colours = dict(zip(("NAU", "NMU", "NAC", "MultiplicativeNAC", "NALU", "Linear"), COLOURS, strict=False))
-        figure = page(rows=2)
-        for axis, task in zip(figure.subplots(2, 2).flat, OPERATIONS, strict=True):
+        panels, axis = [], {"xlabel": "step", "ylabel": "share solved", "ylim": SHARES}
+        for task in OPERATIONS:
+            curves = {}
             for r in (r for r in ran if r.batch["task"] == task):
                 solved = r.column("solved at")
                 done = np.sort(solved[np.isfinite(solved)])
                 x = np.append(np.insert(done, 0, 0.0), float(r.rows[0]["steps"]))
-                y = np.append(np.arange(len(done) + 1), len(done)) / len(solved)
-                look = {"color": colours[r.model], "ls": "--" if r.ours else "-"}
-                axis.step(x, y, where="post", label=r.batch["model"], **look)
-            axis.set(title=task, xlabel="step", ylabel="share solved", ylim=SHARES)
-            if axis.lines:
-                axis.legend()
-        return figure
+                curves[r.batch["model"]] = x, np.append(np.arange(len(done) + 1), len(done)) / len(solved)
+            panels.append(Panel(task, curves=curves, look={"drawstyle": "steps-post"}, axis=axis))
+        return panels_figure(panels, 2)
 
 
 def steps_of(model: str, task: str) -> int:
@@ -375,43 +372,23 @@ OUTSIDE = {
 GATING = {("gated", "+"): "37 %", ("gated", "×"): "62 %", ("alone", "+"): "100 %", ("alone", "×"): "98 %"}
 
 
-class Gated(AbstractUnit):
+class Gated(nn.Module):
     """A sum or a product, chosen by a gate: y = g NAU(x) + (1 - g) NMU(x), g = sigmoid(G x).
 
     Source: the gated NAU/NMU of Madsen and Johansen (2020), Appendix C.5.
     """
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        return dict.fromkeys(("sum", "product", "gate"), (self.n_out, self.n_in))
+    def __init__(self, n_in: int, n_out: int, **base: Any) -> None:
+        super().__init__()
+        self.sums = NAU(n_in, n_out, clip=True, **base)
+        self.products = NMU(n_in, n_out, init_weight=MIDDLE, **base)
+        self.gate = Linear(n_in, n_out, **base)
 
-    def initialisers(self) -> Mapping[str, Initialiser]:
-        return {"sum": "glorot", "product": MIDDLE, "gate": "glorot"}
-
-    def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        sums, products = self._parts
-        g = torch.sigmoid(x @ p["gate"].transpose(-1, -2))
-        return g * sums.compute({"weight": p["sum"]}, x) + (1.0 - g) * products.compute({"weight": p["product"]}, x)
-
-    def symbolic(self, p: Weights, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        sums, products = self._parts
-        gates = [1 / (1 + sympy.exp(-z)) for z in weighted_sum(p["gate"], x)]
-        a, m = sums.symbolic({"weight": p["sum"]}, x), products.symbolic({"weight": p["product"]}, x)
-        return [g * total + (1 - g) * times for g, total, times in zip(gates, a, m, strict=True)]
-
-    def regulariser(self, p: Tensors) -> Tensor:
-        """Sum of the regularisers of both units, [members]; the gate has none."""
-        sums, products = self._parts
-        return sums.regulariser({"weight": p["sum"]}) + products.regulariser({"weight": p["product"]})
-
-    def project_(self) -> None:
-        """Clip the weights of both units to their ranges."""
-        own = dict(self.named_parameters())
-        own["sum"].data.clamp_(-1.0, 1.0)
-        own["product"].data.clamp_(0.0, 1.0)
-
-    @cached_property  # not a child: its own parameters are not used
-    def _parts(self) -> tuple[NAU, NMU]:
-        return NAU(self.n_in, self.n_out, clip=True), NMU(self.n_in, self.n_out)
+    def forward(self, x: Tensor) -> Tensor:
+        """The formula; x [members, batch, n_in]."""
+        g = torch.sigmoid(self.gate(x))
+        found: Tensor = g * self.sums(x) + (1.0 - g) * self.products(x)
+        return found
 
 
 class ProductSweeps(Experiment):
@@ -454,39 +431,26 @@ class ProductSweeps(Experiment):
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         text = f"Runs of {len(ran[0].rows)} that succeed; in parentheses the median step after which they do.\n"
         for name, values in SWEEPS.items():
-            rows = []
-            for value in values:
-                cells = {model: _cell(find(ran, sweep=name, value=value, model=model)) for model in MODELS}
-                if {*cells.values()} != {"-"}:
-                    rows.append({name: f"{name} {value}", **cells})
-            text += "\n" + markdown(rows)
+            own = [r for value in values for model in MODELS if (r := find(ran, sweep=name, value=value, model=model))]
+            text += "\n" + pivot(name, {(f"{name} {r.batch['value']}", r.batch["model"]): _cell(r) for r in own})
         rows = []
         for (model, task), published in GATING.items():
             r = find(ran, sweep="gate", value=task, model=model)
             if r is not None:
                 named = "gate of NAU and NMU" if model == "gated" else "NMU" if task == "×" else "NAU"
-                rows.append(
-                    {
-                        "second layer and task": f"{named}, {task}",
-                        "published (5e6 steps)": published,
-                        "ours": _cell(r),
-                        "95 %": share(r.column("success")),
-                    }
-                )
+                cells = {"second layer and task": f"{named}, {task}", "published (5e6 steps)": published}
+                rows.append(cells | {"ours": _cell(r), "95 %": share(r.column("success"))})
         return text + "\n" + markdown(rows)
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw success over each parameter, as in Fig. 3."""
-        figure = page(rows=2)
-        for axis, (name, values) in zip(figure.subplots(2, 2, sharey=True).flat, SWEEPS.items(), strict=True):
-            for i, model in enumerate(MODELS):
-                found = {k: find(ran, sweep=name, value=value, model=model) for k, value in enumerate(values)}
-                done = {k: 100.0 * float(r.column("success").mean()) for k, r in found.items() if r is not None}
-                axis.plot(list(done), list(done.values()), "o-", color=COLOURS[i], label=model)
-            axis.set_xticks(range(len(values)), values)
-            axis.set(title=name, ylabel="success, %", ylim=PER_CENTS)
-        axis.legend()
-        return figure
+        axis = {"ylabel": "success, %", "ylim": PER_CENTS}
+        panels = []
+        for name, values in SWEEPS.items():
+            done = [r for value in values for r in ran if (r.batch["sweep"], r.batch["value"]) == (name, value)]
+            means = {(r.batch["value"], r.batch["model"]): np.array([100.0 * r.column("success").mean()]) for r in done}
+            panels.append(Panel(name, means, kind="lines", axis=axis))
+        return panels_figure(panels, 2)
 
 
 def posed(batch: dict[str, str], runs: int, source: torch.Generator) -> tuple[Data, int]:
@@ -511,9 +475,7 @@ def _network(data: Data, how: Setting, job: Job) -> nn.Sequential:
     return two_layers(model, inputs, how.runs, job.source, hidden=how.hidden)
 
 
-def _cell(r: Ran | None) -> str:
-    if r is None:
-        return "-"
+def _cell(r: Ran) -> str:
     won = r.column("success") > 0
     after = f" ({number(float(np.median(r.column('solved at')[won])))})" if won.any() else ""
     return f"{int(won.sum())}{after}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,10 +18,10 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
-from odediscovery.experiments.figures import STYLE, THICK, THIN, aside, draw_surface, page
+from odediscovery.experiments.figures import STYLE, THICK, THIN, Panel, draw_surface, page, panels_figure
 from odediscovery.experiments.training import fresh, parameters_of, uniform
 from odediscovery.plots.axes import COLOURS, INK, MUTED, empty_figure
-from odediscovery.runtime.arrays import ABOVE_ZERO
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.units import NAC, NAU, NMU, NPU, UNITS, AbstractUnit, NaiveNPU, RealNPU
 from odediscovery.units.nac import EPSILON, accumulator
 from odediscovery.units.npu import AbstractPowerUnit
@@ -79,24 +80,22 @@ class GradientSurface(Experiment):
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw three panels of gradient norms and four of losses."""
         figure = page(rows=2, wide=True)
-        parts: Any = figure.subfigures(2, 1)
+        axes: Any = figure.subplots(2, 4)
+        axes[0, 3].set_axis_off()
         # Up to twice the NPU's median gradient beyond PLATEAU: on a logarithmic scale a seventh of it would look alike.
-        norms = Normalize(0.0, 18.0 if plan.preset == "paper" else 1.9), LogNorm(1e-2, 1e3)
-        boxes = (*W1, *W2), (*WEIGHTS, *WEIGHTS)
-        labels = "gradient norm", "RMS loss"
-        for part, panels, norm, box, label in zip(parts, ([*GATES], [*EPSILONS]), norms, boxes, labels, strict=True):
-            for axis, panel in zip(part.subplots(1, len(panels)), panels, strict=True):
-                r, gradient = find(ran, panel=panel), panel in GATES
-                axis.set_title(panel)
-                if r is None:
-                    continue
-                image = draw_surface(axis, r.arrays["surface"], box, norm, aspect="auto", cmap="viridis")
-                axis.set(xlabel="w1", ylabel="w2")
-                axis.plot(1, 0 if gradient else 1, "x", color=COLOURS[1], ms=9.0, mew=THICK)
-                part.colorbar(image, ax=axis, extend="max", label=label)
-                if gradient:
-                    axis.axhline(PLATEAU, color="white", ls=":")
-                    axis.set_title(f"{panel}\nmedian {number(float(r.rows[0]['plateau']))} above the line")
+        steep = Normalize(0.0, 18.0 if plan.preset == "paper" else 1.9)
+        for axis, panel in zip([*axes[0, :3], *axes[1]], (*GATES, *EPSILONS), strict=True):
+            r, gradient = find(ran, panel=panel), panel in GATES
+            axis.set(title=panel, xlabel="w1", ylabel="w2")
+            if r is None:
+                continue
+            box, norm = ((*W1, *W2), steep) if gradient else ((*WEIGHTS, *WEIGHTS), LogNorm(1e-2, 1e3))
+            image = draw_surface(axis, r.arrays["surface"], box, norm, aspect="auto", cmap="viridis")
+            axis.plot(1, 0 if gradient else 1, "x", color=COLOURS[1], ms=9.0, mew=THICK)
+            figure.colorbar(image, ax=axis, extend="max", label="gradient norm" if gradient else "RMS loss")
+            if gradient:
+                axis.axhline(PLATEAU, color="white", ls=":")
+                axis.set_title(f"{panel}\nmedian {number(float(r.rows[0]['plateau']))} above the line")
         return figure
 
     def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
@@ -104,65 +103,55 @@ class GradientSurface(Experiment):
         return {f"diagram-{unit.__name__}": diagram_figure(unit(2, 3)) for unit in (NaiveNPU, NPU, RealNPU)}
 
 
-def _lines(side: int, first: tuple[float, float], second: tuple[float, float]) -> Tensor:
+def _lines(side: int, *ends: tuple[float, float]) -> Tensor:
     """Grid points (w1, w2) as members, [side * side, 2]."""
-    a = torch.linspace(*first, side, dtype=torch.float64)
-    b = torch.linspace(*second, side, dtype=torch.float64)
-    return torch.cartesian_prod(a, b)
+    return torch.cartesian_prod(*(torch.linspace(*each, side, dtype=torch.float64) for each in ends))
 
 
-def gradients(panel: str, plan: Plan, side: int) -> tuple[np.ndarray, Row]:
+def gradients(panel: str, plan: Plan, side: int) -> tuple[Array, Row]:
     """Norm of dL/dRe on the grid, of the squared loss (as the code ran) or the absolute one (as the paper prints)."""
     weights = _lines(side, W1, W2)[:, None, :].requires_grad_(True)
     p = {"real": weights, "imaginary": torch.zeros_like(weights.detach())}
-    unit = NaiveNPU(2, 1)
+    unit: AbstractUnit = NaiveNPU(2, 1)
     gates = GATES[panel]
     if gates is not None:
-        unit = NPU(2, 1)  # type: ignore[assignment]
+        unit = NPU(2, 1)
         p["gate"] = torch.tensor(gates, dtype=torch.float64).expand(len(weights), 2)
-    source = plan.generator({}, "gradient surface")
-    draw = torch.rand(1, BATCH, 2, generator=source, dtype=torch.float64)
-    small = SMALL * (draw[..., 1] if plan.preset == "paper" else 2 * draw[..., 1] - 1)
+    printed = plan.preset == "paper"
+    draw = uniform((1, BATCH, 2), 0.0, 1.0, plan.generator({}, "gradient surface"))
+    small = SMALL * (draw[..., 1] if printed else 2 * draw[..., 1] - 1)
     x = torch.stack([2.0 * draw[..., 0], small], dim=-1)
     off = unit.compute(p, x)[..., 0] - x[..., 0]
-    loss = off.abs().sum() if plan.preset == "paper" else off.square().mean(dim=1).sum()
-    (gradient,) = torch.autograd.grad(loss, weights)
-    norm = gradient[:, 0].norm(dim=1).reshape(side, side).numpy()
-    high = np.linspace(*W2, side) > PLATEAU
-    middle = norm.mean(axis=1, keepdims=True)
-    nearest = int(np.abs(np.linspace(*W1, side) - 1).argmin()), int(np.abs(np.linspace(*W2, side)).argmin())
+    loss = off.abs().sum() if printed else off.square().mean(dim=1).sum()
+    norm = torch.autograd.grad(loss, weights)[0][:, 0].norm(dim=1).reshape(side, side).numpy()
+    first, second = (np.linspace(*ends, side) for ends in (W1, W2))
     return norm, {
-        "plateau": float(np.median(norm[:, high])),
-        "spread along w2": float(np.median(norm.std(axis=1) / np.maximum(middle[:, 0], ABOVE_ZERO))),
+        "plateau": float(np.median(norm[:, second > PLATEAU])),
+        "spread along w2": float(np.median(norm.std(axis=1) / np.maximum(norm.mean(axis=1), ABOVE_ZERO))),
         "largest": float(norm.max()),
-        "gradient at solution": float(norm[nearest]),
+        "gradient at solution": float(norm[np.abs(first - 1).argmin(), np.abs(second).argmin()]),
     }
 
 
-def losses(panel: str, side: int) -> tuple[np.ndarray, Row]:
+def losses(panel: str, side: int) -> tuple[Array, Row]:
     """RMS loss of (x1 + x2)(x1 + x2 + x3 + x4) for weights w1 of the sums, w2 of the product."""
-    w = _lines(side, WEIGHTS, WEIGHTS)
-    x = torch.tensor(POINT, dtype=torch.float64)
-    truth = (x[0] + x[1]) * x.sum()
-    w = torch.cat([w, torch.ones(1, 2, dtype=torch.float64)])  # and the solution itself
-    hidden = w[:, :1] * torch.stack([x[0] + x[1], x.sum()])
-    epsilon = EPSILONS[panel]
+    x, epsilon = torch.tensor(POINT, dtype=torch.float64), EPSILONS[panel]
+    sums = torch.stack([x[0] + x[1], x.sum()])
+    w = torch.cat([_lines(side, WEIGHTS, WEIGHTS), torch.ones(1, 2, dtype=torch.float64)])  # and the solution itself
+    hidden = w[:, :1] * sums
     if epsilon is None:
-        weight = w[:, 1:, None].expand(-1, 1, 2)
-        y = NMU(2, 1).compute({"weight": weight}, hidden[:, None, :])[:, 0, 0]
+        y = NMU(2, 1).compute({"weight": w[:, 1:, None].expand(-1, 1, 2)}, hidden[:, None, :])[:, 0, 0]
     else:
         y = torch.exp((w[:, 1:] * torch.log(hidden.abs() + epsilon)).sum(dim=1))
-    loss = (y - truth).abs().numpy()
+    loss = (y - sums.prod()).abs().numpy()
     surface = loss[:-1].reshape(side, side)
     return surface, {"largest": float(surface.max()), "loss at solution": float(loss[-1])}
 
 
 VECTOR, TRAINED, FUNCTION = COLOURS[2], COLOURS[3], COLOURS[4]
 # Width of a column and height of the figure in inches; positions of the rows and of the edge of the hatched area
-# [half the height]; offset of two weights in one column from its middle.
-COLUMN, HEIGHT, ROW, EDGE, ASIDE = 1.4, 3.2, 0.62, 0.95, 0.4
-# Opacity of a colour inside a box.
-FILL = 0.35
+# [half the height]; offset of two weights in one column from its middle; opacity of a colour inside a box.
+COLUMN, HEIGHT, ROW, EDGE, ASIDE, FILL = 1.4, 3.2, 0.62, 0.95, 0.4, 0.35
 # Position, text and colour of a box.
 Box = tuple[float, float, str, str]
 
@@ -292,15 +281,11 @@ class Expectations(Experiment):
         how, rows, asked = self.how(job.plan), list[Row](), job.batch
         for size in SIZES:
             job.check()
-            values, formulas = [], []
-            for _ in range(how.blocks):
-                if asked["what"] == "gradient":
-                    values.append(gradient(asked["of"], asked["part"], size, how.members, how.samples, job.source))
-                    formulas.append(0.0)
-                else:
-                    drawn, formula = output(asked["of"], RANGES[asked["part"]], size, how.members, job.source)
-                    values.append(drawn)
-                    formulas.append(formula)
+            if asked["what"] == "gradient":
+                measure = partial(gradient, asked["of"], asked["part"], size, how.members, how.samples)
+            else:
+                measure = partial(output, asked["of"], RANGES[asked["part"]], size, how.members)
+            values, formulas = zip(*(measure(job.source) for _ in range(how.blocks)), strict=True)
             every = torch.cat(values)
             rows.append(
                 {
@@ -325,23 +310,39 @@ class Expectations(Experiment):
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw means of gradients (left) and of outputs (right) over the number of inputs."""
-        figure = page()
-        left, right = figure.subplots(1, 2)
-        _draw_gradients(left, [r for r in ran if r.batch["what"] == "gradient"])
-        _draw_outputs(right, [r for r in ran if r.batch["what"] == "output"])
-        return figure
+        """Draw means of gradients (left) and of outputs (right) with their errors over the number of inputs."""
+        does_know, outputs = dict[tuple[str, str], Array](), dict[tuple[str, str], Array]()
+        formulas = dict[tuple[str, str], float]()
+        for r in ran:
+            named, scale = f"{r.batch['of']}, {r.batch['part']}", r.column("mean size")
+            for i, size in enumerate(map(str, SIZES)):
+                mean, error = r.column("mean")[i], ZERO * r.column("standard error")[i]
+                if r.batch["what"] == "gradient":
+                    does_know[size, named] = np.array([mean - error, mean, mean + error]) / scale[i]
+                    continue
+                # Means that are not significant are not drawn.
+                outputs[size, named] = np.array([mean if abs(mean) > error else np.nan])
+                formulas[size, named] = r.column("formula")[i]
+        left = {"xlabel": "inputs", "ylabel": "mean gradient / mean size"}
+        right = {"xlabel": "inputs", "ylabel": "E[z]; dotted: its formula", "yscale": "log", "ylim": (1e-9, 1e12)}
+        panels = [
+            Panel("does the gradient know the task?", does_know, kind="lines", axis=left),
+            Panel("outputs of fresh products", outputs, kind="lines", published=formulas, axis=right),
+        ]
+        return panels_figure(panels, 2)
 
 
-def gradient(name: str, part: str, size: int, members: int, samples: int, source: torch.Generator) -> Tensor:
-    """Gradient d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members]."""
+def gradient(
+    name: str, part: str, size: int, members: int, samples: int, source: torch.Generator
+) -> tuple[Tensor, float]:
+    """Gradient d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members], and 0 by the formula."""
     kind, parameter = GRADIENTS[name]
     unit = fresh(members, source, kind, size, 1)
     x = uniform((members, samples, size), 1.0, 2.0, source)
     z, t = unit(x), x.sum(dim=-1, keepdim=True)
     loss = (-2.0 * t * z if part == "target" else z.square()).mean(dim=(-1, -2)).sum()
     (found,) = torch.autograd.grad(loss, parameters_of(unit)[parameter])
-    return found.flatten(1).mean(dim=1)
+    return found.flatten(1).mean(dim=1), 0.0
 
 
 def output(
@@ -382,31 +383,3 @@ def _output_line(r: Ran, row: Row) -> dict[str, str]:
         "ours, median": number(median, 3),
         "agrees": "yes" if agrees else "no",
     }
-
-
-def _draw_gradients(axis: Axes, ran: Sequence[Ran]) -> None:
-    for i, r in enumerate(ran):
-        mean, error = (r.column(name) / r.column("mean size") for name in ("mean", "standard error"))
-        dashed = "--" if r.batch["part"] == "own output" else "-"
-        look: dict[str, Any] = {"color": COLOURS[list(GRADIENTS).index(r.batch["of"])], "ls": dashed, "marker": "o"}
-        # Shifted slightly, so that zeros do not hide each other.
-        place = r.column("inputs") * (1.0 + aside(i, len(ran)) / 2)
-        axis.errorbar(place, mean, ZERO * error, label=f"{r.batch['of']}, {r.batch['part']}", capsize=3, **look)
-    axis.axhline(0.0, color=INK, lw=THIN)
-    axis.set_xscale("log", base=2)
-    axis.set(xlabel="inputs", ylabel="mean gradient / mean size", title="does the gradient know the task?")
-    axis.legend(ncols=2, loc="center", bbox_to_anchor=(0.5, 0.72))
-
-
-def _draw_outputs(axis: Axes, ran: Sequence[Ran]) -> None:
-    for i, r in enumerate(ran):
-        inputs, named = r.column("inputs"), f"{r.batch['of']}, x {r.batch['part']}"
-        mean = r.column("mean")
-        # Means that are not significant are not drawn.
-        sure = np.where(np.abs(mean) > ZERO * r.column("standard error"), mean, np.nan)
-        axis.plot(inputs, sure, "o-", color=COLOURS[i], label=named)
-        axis.plot(inputs, r.column("formula"), ":", color=COLOURS[i], label="its formula")
-    axis.axhline(1.0, color=INK, lw=THIN)
-    axis.set_xscale("log", base=2)
-    axis.set(yscale="log", ylim=(1e-9, 1e12), xlabel="inputs", ylabel="E[z]", title="outputs of fresh products")
-    axis.legend(ncols=2, loc="upper right", bbox_to_anchor=(1.0, 0.2))
