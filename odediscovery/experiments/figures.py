@@ -42,7 +42,7 @@ class Panel:
     kind: str = "runs"
     published: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     ends: tuple[float, float] = (-np.inf, np.inf)  # values beyond are drawn there
-    look: Mapping[str, Any] = field(default_factory=dict)  # of the curves
+    look: dict[str, Any] = field(default_factory=dict)  # of the curves
     axis: Mapping[str, Any] = field(default_factory=dict)  # labels, scales and limits
 
     @property
@@ -146,25 +146,16 @@ class Cloud:
     star: int | None = None  # index of the answer, or None
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """A solution to draw over the data: values [times, states], nan where undefined."""
-
-    label: str
-    times: Array
-    values: Array
-    style: str = "-"
-
-
 def fronts_figure(
     clouds: Sequence[Cloud],
     series: TimeSeries,
-    curves: Sequence[Curve],
+    curves: Mapping[str, tuple[Array, Array]],
     errors: tuple[float, float],
     closer: tuple[float, float] | None = None,
 ) -> Figure:
     """Draw size against error of all models at the left, with a staircase for each front and a star for the answer,
-    and those between two `closer` errors in an inset; data and fitted curves at the right."""
+    and those between two `closer` errors in an inset; at the right data and fitted curves, times and values [times,
+    states] by name, the first one drawn through."""
     figure = page(rows=2 if closer else 1)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
     _draw_clouds(left, clouds, errors)
@@ -217,15 +208,14 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
     axes.annotate(told, at, xytext=(shift, 0), ha=side, color=cloud.colour, fontsize=9.0, **BESIDE)
 
 
-def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> None:
+def _draw_curves(axes: Axes, series: TimeSeries, curves: Mapping[str, tuple[Array, Array]]) -> None:
     run = series.trajectories[0]
     for k, state in enumerate(series.states):
-        colour = STATES[k % len(STATES)]
-        axes.plot(run.time, run.values[:, k], "o", mfc="white", mec=colour, zorder=3, label=None if k else "data")
-        for curve in curves:
-            named = None if k else curve.label
-            axes.plot(curve.times, curve.values[:, k], curve.style, color=colour, label=named)
-        axes.annotate(state, (run.time[-1], run.values[-1, k]), xytext=(APART, 0), color=colour, **BESIDE)
+        look: dict[str, Any] = {"color": STATES[k % len(STATES)]}
+        axes.plot(run.time, run.values[:, k], "o", mfc="white", zorder=3, label=None if k else "data", **look)
+        for i, (name, (times, values)) in enumerate(curves.items()):
+            axes.plot(times, values[:, k], "--" if i else "-", label=None if k else name, **look)
+        axes.annotate(state, (run.time[-1], run.values[-1, k]), xytext=(APART, 0), **look, **BESIDE)
     low, high = np.nanmin(run.values), np.nanmax(run.values)
     margin = 0.05 * (high - low)  # curves may exceed it
     axes.set(ylim=(low - margin, high + margin), xlabel=series.time_name, title="Data and fitted curves")

@@ -25,7 +25,7 @@ import numpy as np
 
 from odediscovery.bench.rows import claim_folder, provenance
 from odediscovery.errors import FitError
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, Stopped
+from odediscovery.experiments.base import Experiment, Job, Plan, Ran, Stopped
 from odediscovery.plots.figures import save_figure
 from odediscovery.runtime.archives import DAMAGED
 from odediscovery.runtime.files import write_whole
@@ -66,8 +66,8 @@ def reproduce(
         if isinstance(result, Failure):
             failed.append(f"{' '.join(batches[i].values())}: {result.reason}")
             continue
-        kept[i] = ran = Ran(batches[i], *result)
-        _keep(folder, ran)
+        kept[i] = result
+        _keep(folder, result)
         if backend is not None:
             monitor.step(done)
     whole = [ran for ran in kept if ran is not None]
@@ -81,15 +81,13 @@ def reproduce(
     return whole
 
 
-def run_batch(
-    task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None
-) -> tuple[list[Row], Arrays, float]:
-    """Run one batch, and return rows, arrays and seconds; raise `Stopped` if the monitor requests to stop."""
+def run_batch(task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None) -> Ran:
+    """Run one batch; raise `Stopped` if the monitor requests to stop."""
     keep_freed_memory()
     experiment, plan, batch = task
     began = time.monotonic()
     rows, arrays = experiment.run(Job(plan, batch, monitor or Monitor()))
-    return rows, arrays, round(time.monotonic() - began, 2)
+    return Ran(batch, rows, arrays, round(time.monotonic() - began, 2))
 
 
 def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran], total: int) -> None:

@@ -57,6 +57,7 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "rmsprop": partial(torch.optim.RMSprop, alpha=0.9),  # the default of the Julia code
     "sgd": torch.optim.SGD,
 }
+Task = Callable[[Tensor], Tensor]
 Draw = Callable[[], tuple[Tensor, Tensor]]
 Penalty = Callable[[int], Tensor]  # step -> [members]
 
@@ -117,15 +118,9 @@ def fresh(runs: int, source: torch.Generator | None, unit: Any, n_in: int, n_out
 
 
 def chain(runs: int, source: torch.Generator | None, *parts: nn.Module | tuple[Any, ...]) -> nn.Sequential:
-    """Draw a chain with `runs` members layer by layer."""
-    made = []
-    for part in parts:
-        if isinstance(part, nn.Module):
-            made.append(part)
-        else:
-            unit, n_in, n_out, *options = part
-            made.append(fresh(runs, source, unit, n_in, n_out, **(options[0] if options else {})))
-    return nn.Sequential(*made)
+    """Draw a chain with `runs` members layer by layer, from modules and (unit, n_in, n_out[, options])."""
+    drawn = (p if isinstance(p, nn.Module) else fresh(runs, source, *p[:3], **dict(*p[3:])) for p in parts)
+    return nn.Sequential(*drawn)
 
 
 class PReLU(nn.Module):
@@ -141,17 +136,13 @@ class PReLU(nn.Module):
 
 
 # Nonlinearities of the dense networks that the papers compare with arithmetic units.
-ACTIVATIONS: dict[str, Callable[[int], nn.Module]] = {
-    "ReLU": lambda _: nn.ReLU(),
-    "Sigmoid": lambda _: nn.Sigmoid(),
-    "Tanh": lambda _: nn.Tanh(),
-    "ReLU6": lambda _: nn.ReLU6(),
-    "LeakyReLU": lambda _: nn.LeakyReLU(),
-    "ELU": lambda _: nn.ELU(),
-    "SELU": lambda _: nn.SELU(),
-    "PReLU": PReLU,
-    "Swish": lambda _: nn.SiLU(),
-}
+ACTIVATIONS = ("ReLU", "Sigmoid", "Tanh", "ReLU6", "LeakyReLU", "ELU", "SELU", "PReLU", "Swish")
+
+
+def activation(name: str, runs: int) -> nn.Module:
+    """A nonlinearity of `ACTIVATIONS`."""
+    made: nn.Module = PReLU(runs) if name == "PReLU" else getattr(nn, "SiLU" if name == "Swish" else name)()
+    return made
 
 
 def stack(runs: int, source: torch.Generator | None, model: str, *widths: int) -> nn.Sequential:
@@ -159,7 +150,7 @@ def stack(runs: int, source: torch.Generator | None, model: str, *widths: int) -
     parts: list[Any] = []
     for n_in, n_out in pairwise(widths):
         if parts and model in ACTIVATIONS:
-            parts.append(ACTIVATIONS[model](runs))
+            parts.append(activation(model, runs))
         parts.append((UNITS.get(model, Dense), n_in, n_out))
     return chain(runs, source, *parts)
 
@@ -219,18 +210,12 @@ def errors(network: nn.Sequential, x: Tensor, y: Tensor, power: int = 2) -> Tens
         return difference.mean(dim=-2).nan_to_num(torch.inf, torch.inf, torch.inf).cpu()
 
 
-def sampler(
-    shape: tuple[int, ...],
-    low: float | Tensor,
-    high: float | Tensor,
-    source: torch.Generator,
-    targets: Callable[[Tensor], Tensor],
-) -> Draw:
+def sampler(shape: tuple[int, ...], ends: tuple[float, float], source: torch.Generator, task: Task) -> Draw:
     """Draw uniform inputs and compute the targets of a task, anew for every step."""
 
     def draw() -> tuple[Tensor, Tensor]:
-        x = uniform(shape, low, high, source)
-        return x, targets(x)
+        x = uniform(shape, *ends, source)
+        return x, task(x)
 
     return draw
 

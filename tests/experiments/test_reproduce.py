@@ -3,6 +3,8 @@
 import csv
 import dataclasses
 import json
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from matplotlib.image import imread
 
 from odediscovery import FitError, InputError, Monitor
 from odediscovery.command.cli import main
-from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
+from odediscovery.experiments.base import Plan, Ran, find
 from odediscovery.experiments.studies.digits import result, truth
 from odediscovery.experiments.studies.fsir import FractionalSIR
 from odediscovery.experiments.studies.registry import EXPERIMENTS
@@ -23,25 +25,26 @@ from odediscovery.units import NAU, NMU, NPU, RealNPU
 
 # Four seconds of the processor at most; all others together take three minutes.
 QUICK = ("gradient-surface", "autoencoder", "status-registers", "expectations")
+KEPT = Path(__file__).resolve().parents[2] / "data" / "results"
 EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in EXPERIMENTS]
 
 
-class Studies(dict[str, tuple[Path, list[Ran]]]):
-    """Every experiment, run once and quickly when it is asked for, the longest of them shorter still."""
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory):
+    """Run an experiment when it is first asked for, quickly, the longest of them shorter still."""
 
-    def __init__(self, folders):
-        super().__init__()
-        self.folders = folders
-
-    def __missing__(self, name):
-        folder, threads = self.folders.mktemp(name) / "study", torch.get_num_threads()
+    @cache
+    def run(name):
+        folder, threads = tmp_path_factory.mktemp(name) / "study", torch.get_num_threads()
         torch.set_num_threads(1)
         with pytest.MonkeyPatch.context() as patch:
             short = dataclasses.replace(FractionalSIR.quick, adam_steps=30, gradient_steps=6, lbfgs_steps=2)
             patch.setattr(FractionalSIR, "quick", short)
-            self[name] = folder, reproduce(EXPERIMENTS[name], Plan(), folder, Monitor())
+            ran = reproduce(EXPERIMENTS[name], Plan(), folder, Monitor())
         torch.set_num_threads(threads)
-        return self[name]
+        return folder, ran
+
+    return run
 
 
 class Impatient(Monitor):
@@ -58,14 +61,9 @@ class Impatient(Monitor):
                 self.interrupt()
 
 
-@pytest.fixture(scope="module")
-def studies(tmp_path_factory):
-    return Studies(tmp_path_factory)
-
-
 @pytest.mark.parametrize("name", EACH)
 def test_a_study_leaves_rows_a_table_and_a_picture(name, studies):
-    folder, ran = studies[name]
+    folder, ran = studies(name)
     experiment, plan = EXPERIMENTS[name], Plan()
     assert [r.batch for r in ran] == experiment.batches(plan)
     with (folder / "runs.csv").open(encoding="utf-8") as stream:
@@ -88,37 +86,30 @@ def test_full_batches_are_named_and_differ(name, preset):
     assert len({tuple(b.values()) for b in batches}) == len(batches) > 1
 
 
-class Columns:
-    """Columns of the batches of a study, by what tells a batch from others."""
-
-    def __init__(self, ran):
-        self.ran = ran
-
-    def __call__(self, column, **batch):
-        found = find(self.ran, **batch)
-        return found.column(column)
+def columns(ran):
+    """Values of a column of the batch with these settings."""
+    return lambda name, **batch: find(ran, **batch).column(name)
 
 
-def _is_fsir(of):
-    table = EXPERIMENTS["fsir"].table(Plan(), of.ran)
+def _is_fsir(of, ran):
+    table = EXPERIMENTS["fsir"].table(Plan(), ran)
     told = "| NPU, kept runs | 100 | 24% |" in table and "| NPU, as-run, 20 steps | 4 |" in table
     ours, theirs = of("mse", recipe="default", model="RealNPU"), of("mse", recipe="as-run", model="NPU")
     return told and np.nanmin(ours) < 1e-3 < theirs.min()
 
 
-def _is_comparison(of):
-    far = [of("accuracy 1e13", model=m, task=">") for m in ("NSR", "MLP")]
-    found = find(of.ran, model="NSR", task="=")
-    read = found is not None and all(row["relation"] == "x1 = x2" for row in found.rows)
-    return read and far[0].min() == 1.0 and far[1].max() < 0.9
+def _is_comparison(of, ran):
+    register, dense = (of("accuracy 1e13", model=model, task=">") for model in ("NSR", "MLP"))
+    read = all(row["relation"] == "x1 = x2" for row in find(ran, model="NSR", task="=").rows)
+    return read and register.min() == 1.0 and dense.max() < 0.9
 
 
-def _is_register(of):
+def _is_register(of, _):
     sharp = of("lambda", inputs="whole", copies="8", task=">") >= 1.0
     return (of("accuracy far", inputs="whole", copies="8", task=">")[sharp] == 1.0).all()
 
 
-def _is_expected(of):
+def _is_expected(of, _):
     target, own = (
         np.abs(of("mean", of="NAC, M", part=part) / of("standard error", of="NAC, M", part=part))
         for part in ("target", "own output")
@@ -127,62 +118,62 @@ def _is_expected(of):
     return target.max() < 4.5 and own.min() > 20.0 and large[1:].min() > 1.0 and abs(small[-1]) < 1e-6
 
 
-def _is_network(of):
-    neural = [r for r in of.ran if r.batch["method"].startswith("neural")]
+def _is_network(_, ran):
+    neural = [r for r in ran if r.batch["method"].startswith("neural")]
     found = [row["found by"] for r in neural for row in r.rows]
     told = found == ["training"] * 4 and {r.batch["system"] for r in neural} == {"fsir", "torricelli"}
-    return told and all((r.column("exact") == 1).all() for r in of.ran)
+    return told and all((r.column("exact") == 1).all() for r in ran)
 
 
 CHECKS = {
     "networks": _is_network,
-    "gradient-surface": lambda of: (
+    "gradient-surface": lambda of, _: (
         of("spread along w2", panel="NPU, gates (1, 0)")[0] < 1e-9 < of("spread along w2", panel="NPU, gates 0.5")[0]
         and of("loss at solution", panel="NMU")[0] == 0
         and of("largest", panel="NAC, eps 1e-7")[0] > 1e6
     ),
-    "simple-arithmetic": lambda of: of("error ×", model="RealNPU").min() < of("error ×", model="Dense").min(),
-    "large-arithmetic": lambda of: (
+    "simple-arithmetic": lambda of, _: of("error ×", model="RealNPU").min() < of("error ×", model="Dense").min(),
+    "large-arithmetic": lambda of, _: (
         of("parameters", model="NPU", task="add").min() > 9000
         and of("parameters", model="NPU", task="add").max() <= 100 * 100 + 100 + 200
     ),
-    "static-arithmetic": lambda of: (
+    "static-arithmetic": lambda of, _: (
         of("threshold", model="NAU", task="+").min() > 1e-8
         and of("threshold", model="NAU", task="+").max() < 1e-3
         and of("success", model="NAU, ours", task="+").all()
         and of("success", model="NMU, ours", task="×").all()
     ),
-    "division": lambda of: of("success", model="RealNPU, ours").mean() >= 0.8,
+    "division": lambda of, _: of("success", model="RealNPU, ours").mean() >= 0.8,
     "fsir": _is_fsir,
-    "extrapolation": lambda of: (
+    "extrapolation": lambda of, _: (
         of("error outside", model="NAC").max() < 1.0
         and min(of("error outside", model=model).min() for model in ("Sigmoid", "Tanh", "ReLU6")) > 3.0
     ),
-    "operands": lambda of: (
+    "operands": lambda of, _: (
         of("accuracy", unit="NAC", task="+").min() > 99.0 and of("weight error", unit="NAC", task="+").max() < 1e-3
     ),
     "comparisons": _is_comparison,
     # Little is learned in so few steps: a NAU adds up what it does not read well yet (a constant 0 is off by 45), a
     # NALU forgets most of it and is off by most of the mean sum of 450.
-    "digits": lambda of: (
+    "digits": lambda of, _: (
         of("error 10", task="sum", model="NAU").max() < 15.0
         and of("error 100", task="sum", model="NALU").min() > 350.0
         and of("error 100", task="sum", model="NALU").max() < 500.0
     ),
     # Nothing is learned in four steps of a recurrent net: it is as good as a random one.
-    "simple-functions": lambda of: (
+    "simple-functions": lambda of, _: (
         np.abs(of("extrapolation", kind="recurrent", model="LSTM", task="a + b") - 100.0).max() < 10.0
     ),
     # Bounded layers cannot reach 20: their mean error from 5 to 20 is above 12.5 less their largest value.
-    "autoencoder": lambda of: (
+    "autoencoder": lambda of, _: (
         of("error outside", model="None").max() < 0.2
         and min(of("error outside", model=model).min() for model in ("Sigmoid", "Tanh")) > 5.0
     ),
-    "stacked-units": lambda of: (
+    "stacked-units": lambda of, _: (
         np.isinf(of("worst case", task="sum", model="NALU", layers="3")[0])
         and of("worst case", task="sum", model="NAU", layers="3")[0] == 10.0 * 4**3
     ),
-    "product-sweeps": lambda of: (
+    "product-sweeps": lambda of, _: (
         of("success", sweep="inputs", value="4", model="NMU, ours").all()
         and not of("success", sweep="inputs", value="4", model="NMU").any()
     ),
@@ -193,7 +184,8 @@ CHECKS = {
 
 @pytest.mark.parametrize("name", EACH)
 def test_one_figure_that_cannot_be_right_by_accident(name, studies):
-    assert CHECKS[name](Columns(studies[name][1]))
+    ran = studies(name)[1]
+    assert CHECKS[name](columns(ran), ran)
 
 
 @pytest.mark.parametrize(("task", "unit"), [("sum", NAU(2, 1).double()), ("product", NMU(2, 1).double())])
@@ -321,12 +313,27 @@ def test_the_command_writes_where_it_is_told(tmp_path, capsys):
     assert (folder / "runs.csv").read_bytes() == before
 
 
-def test_statistics_of_the_tables():
-    assert median_deviation(np.array([1.0, 2.0, 4.0, np.nan])) == (3.0, 1.5)
-    low, high = wilson(98, 100)
-    assert low == pytest.approx(0.930, abs=1e-3) and high == pytest.approx(0.994, abs=1e-3)
-    assert wilson(100, 100)[1] == 1.0
-    assert [number(x) for x in (0.0, 1234.5, 5e-7, np.inf, np.nan)] == ["0", "1.2e+03", "5.0e-07", "inf", "-"]
+def typed(text):
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return {"True": True, "False": False}.get(text, text)
+
+
+@pytest.mark.parametrize("name", [*EXPERIMENTS, "fsir-paper", "gradient-surface-paper"])
+def test_kept_rows_give_the_kept_table(name):
+    experiment = EXPERIMENTS[name.removesuffix("-paper")]
+    plan, folder = Plan("paper" if name.endswith("-paper") else "as-run", full=True), KEPT / name
+    with (folder / "runs.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    ran = []
+    for batch in experiment.batches(plan):
+        own = [row for row in rows if batch.items() <= row.items()]
+        # A column that a row does not have is empty; no relation read is an empty text.
+        told = [{key: typed(text) for key, text in row.items() if text or key == "relation"} for row in own]
+        ran += [Ran(batch, told, seconds=float(own[0]["batch_seconds"]))] if own else []
+    assert sum(len(r.rows) for r in ran) == len(rows)
+    assert experiment.table(plan, ran) in (folder / "table.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.long

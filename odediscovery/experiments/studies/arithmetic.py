@@ -90,7 +90,7 @@ class SimpleArithmetic(Experiment):
         rate = RATE["paper" if model == "iNALU" else preset]
         method = "rmsprop" if as_run and model in ("NALU", "iNALU") else "adam"
         training = replace(how, rate=rate, method=method, project=not as_run)
-        draw = nets.sampler((how.runs, how.batch, 2), LOW, HIGH[preset], job.source, targets)
+        draw = nets.sampler((how.runs, how.batch, 2), (LOW, HIGH[preset]), job.source, targets)
         penalty = partial(nets.inalu_penalty, network, steps=how.steps, summed=True) if model == "iNALU" else None
         nets.train(network, draw, training, job, penalty=penalty)
         columns, surfaces = dict[str, Tensor](), Arrays()
@@ -451,11 +451,10 @@ class Quotients:
 class Division(Experiment):
     """Division with redundant inputs: y = x_i / x_j out of ten inputs, by one unit.
 
-    Nine ranges of inputs times 25 seeds are the members of one batch. Success: the test error (MSE)
-    lies below that of the exact solution whose weights are all off by 1e-5. The published training
-    is Adam at a rate of 5e-3 for 50 000 steps under an L1 norm that grows from 1e-11 to 1e-9. Ours,
-    the same for every range, is the schedule of this package's fits: several random starts per seed,
-    Adam, then Levenberg-Marquardt without penalty, and the start with the least training error.
+    Nine ranges of inputs times 25 seeds are the members of one batch. Success: the test error (MSE) lies below that of
+    the exact solution whose weights are all off by 1e-5. Ours, the same for every range, is the schedule of this
+    package's fits: several random starts per seed, Adam, then Levenberg-Marquardt without penalty, and the start with
+    the least training error.
 
     Source: Mistry, Farrahi, Hare, Learning division with neural arithmetic logic modules (2021).
     """

@@ -169,14 +169,10 @@ class Digits(Experiment):
 
         s_t = unit([s_{t-1}, r(image_t)]),    s_0 = 0 for the sum, 1 for the product
 
-    A small convolutional net r reads an image as one number; a NAU (sum) or an NMU (product) is applied repeatedly to
-    the state and this number. Both are trained end to end on short sequences (10 and 2 images) with only the last
-    state as the target, then tested on sequences of held-out images, up to the paper's lengths. The error of a
-    product is |ln(result / truth)|. A Linear layer and a NALU in place of the unit are the baselines.
-
-    A unit may scale its input (a weight of -1 in the sum, two signs in the product), so single digits are scored as
-    they reach the state: |unit([s_0, r(image)])|, rounded. The product has no digit 0, which would hide the other
-    digits. Training pixels have fresh noise in every step.
+    A small convolutional net r reads an image as one number. Both are trained end to end on short sequences (10 and 2
+    images) with only the last state as the target, then tested on held-out images, up to the paper's lengths. A unit
+    may scale its input (a weight of -1 in the sum, two signs in the product), so single digits are scored as they reach
+    the state: |unit([s_0, r(image)])|, rounded. The product has no digit 0, which would hide the other digits.
 
     Source: Madsen and Johansen, Neural Arithmetic Units (2020), Sec. 4.2, with 60 000 images of MNIST.
     """

@@ -30,7 +30,7 @@ from odediscovery.bench.success import WIDTHS, success_rate
 from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
-from odediscovery.experiments.figures import POINTS, STYLE, Cloud, Curve, fronts_figure
+from odediscovery.experiments.figures import POINTS, STYLE, Cloud, fronts_figure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.chain import Layer, Network, network_of
@@ -197,10 +197,10 @@ def pareto_figure(
     clouds.append(Cloud(source_of(found), "#D55E00", "D", sizes, errors, star=star))
     times = found.series.trajectories[0].time
     dense = np.linspace(times[0], times[-1], POINTS)
-    curves = [Curve(source_of(found), dense, found.simulate(times=dense))]
+    curves = {source_of(found): (dense, found.simulate(times=dense))}
     if trained and not kept:
         nearest = min(trained, key=lambda t: t.point.mse)
-        curves.append(Curve(f"best {nearest.point.model}, {how}", times, nearest.solution, "--"))
+        curves[f"best {nearest.point.model}, {how}"] = times, nearest.solution
     with rc_context(STYLE):
         return fronts_figure(clouds, found.series, curves, ERRORS, CLOSER)
 

@@ -41,7 +41,7 @@ class Identity(Experiment):
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how = self.how(job.plan)
         network, training, told = self.begun(job.model, how, job.source)
-        draw = nets.sampler((how.runs, how.batch, 1), *self.inside, job.source, lambda x: x)
+        draw = nets.sampler((how.runs, how.batch, 1), self.inside, job.source, lambda x: x)
         nets.train(network, draw, training, job)
         x = np.linspace(*self.tested, how.points)
         with torch.no_grad():
@@ -62,11 +62,9 @@ class Identity(Experiment):
 class Extrapolation(Identity):
     """Sec. 2 of the project report on NAC and NALU: dense nets learn y = x but do not extrapolate; 20 runs each.
 
-        y = x,    trained on x ~ U(-10, 10), tested on the grid -10, -9.9 ... 20
-
-    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations is trained on the squared loss by gradient descent, with
-    clipped gradients for stability; single NAC and NALU units on the smooth L1 loss by RMSProp. The report shows a
-    figure without numbers, and states no learning rate, batch size or number of steps.
+    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations is trained on the squared loss by gradient descent, clipped for
+    stability; single NAC and NALU units on the smooth L1 loss by RMSProp. The report shows a figure without numbers and
+    states no learning rate, batch size or number of steps.
 
     Source: nac_nalu_project.md, Sec. 2, after Fig. 1 of Trask et al. (2018).
     """
@@ -123,12 +121,10 @@ class Extrapolation(Identity):
 
 
 class Autoencoder(Identity):
-    """Autoencoders of the same size on the scalar identity: dense nets learn it only in the training range.
+    """Autoencoders 1 -> 8 -> 8 -> 8 -> 1 on y = x, which dense nets learn only in the training range.
 
-        y = x,    1 -> 8 -> 8 -> 8 -> 1,    trained on x ~ U(-5, 5), tested on the grid -20, -19.8 ... 20
-
-    All models have the same layer sizes, optimiser (Adam) and data, and differ only in the nonlinearity: the nine of
-    the report, none, or NAC, NAU or NALU layers instead of dense ones.
+    All models have the same sizes, optimiser (Adam) and data, and differ only in the nonlinearity: the nine of the
+    report, none, or NAC, NAU or NALU layers instead of dense ones.
 
     Source: the seminar, "NN fail at Extrapolation", a figure after Fig. 1 of Trask et al. (2018).
     """
@@ -242,12 +238,10 @@ class SimpleFunctions(Experiment):
 
         a = sum of one subset of the inputs, b = sum of another;   a + b, a - b, a b, a / b, a^2, sqrt(a)
 
-    Static: 10 inputs, one hidden layer of 8: dense with ReLU6, dense without activation (None), NAC, NALU.
-    Recurrent: 4 inputs per step for 10 steps, a and b are sums over all steps, a state of 8, one output
-    layer on the last state: LSTM, or ReLU, NAC and NALU, whose state is unit([inputs, state]).
-
-    Errors are in per cent of the median error of untrained nets (ReLU6 or LSTM). Extrapolation is to larger inputs
-    (static) or longer sequences (recurrent). The sources state no subsets, ranges, sizes, learning rate or steps.
+    Static: 10 inputs and a hidden layer of 8. Recurrent: 4 inputs in each of 10 steps, a and b are sums over all steps,
+    a state of 8 and one output layer on the last state; that of ReLU, NAC and NALU is unit([inputs, state]). Errors are
+    in per cent of the median error of untrained nets. Extrapolation is to larger inputs (static) or longer sequences
+    (recurrent). The sources state no subsets, ranges, sizes, learning rate or steps.
 
     Source: the seminar, table of the NALU; Trask et al. (2018), Sec. 4.1, Table 1.
     """

@@ -76,15 +76,9 @@ class OperandsSetting(Setting):
 class Operands(Experiment):
     """Secs. 3 to 5 of the project report on NAC and NALU: accuracy over the number of operands.
 
-        NAC:   + : x1 + ... + xn,   - : x1 - x2 - ... - xn,             n = 1 ... 10
-               signed : x1 + x2 - x3 + x4 - x5 + x6 - x7 - x8,          x ~ U(20, 40), test U(0, 60)
-        NALU:  +, - as above, * : x1 x2 ... xn, / : x1 / x2 / ... / xn, sqrt x1, x1^2, n = 2 and 5,
-               plain, with reinitialisation (Sec. 5.1), with independent weights (Sec. 7.1), with both
-
-    One unit n -> 1, smooth L1 loss, RMSProp with decay 0.9; the report states nothing else. Accuracy is the share of
-    test samples whose error is below 1 % of the true value. A member is redrawn if its loss on 1000 samples of the
-    training range has not fallen by a tenth in 1000 steps and exceeds 0.1 % of the loss of the best constant; its best
-    parameters are kept. Since all |W| < 1, a NALU has no exponent 2: it cannot learn the square.
+    One unit n -> 1, smooth L1 loss, RMSProp with decay 0.9; the report states nothing else. The NALU is trained as it
+    is, with reinitialisation (Sec. 5.1), with independent weights (Sec. 7.1), and with both. Accuracy is the share of
+    test samples whose error is below 1 % of the true value. Since all |W| < 1, a NALU cannot learn the square.
 
     Source: nac_nalu_project.md; Schloer, Ring, Hotho, iNALU (2020).
     """
@@ -111,7 +105,7 @@ class Operands(Experiment):
         unit = nets.fresh(how.runs, job.source, UNITS[kind], operands, 1, **options)
 
         def draw(runs: int, count: int, ends: tuple[float, float], source: torch.Generator) -> Draw:
-            return nets.sampler((runs, count, operands), *ends, source, lambda x: task(x)[..., None])
+            return nets.sampler((runs, count, operands), ends, source, lambda x: task(x)[..., None])
 
         again = None
         if variant in ("reinitialised", "both"):
@@ -158,7 +152,8 @@ class Operands(Experiment):
 
 
 class Reinitialisation:
-    """Redraws members that are stuck, and keeps the best parameters of each."""
+    """Redraws members whose loss on held-out samples has not fallen by a tenth in five checks and exceeds 0.1 % of that
+    of the best constant, and keeps the best parameters of each; the losses of single batches are too noisy."""
 
     def __init__(self, unit: AbstractUnit, x: Tensor, y: Tensor, source: torch.Generator) -> None:
         self.unit, self.x, self.y, self.source = unit, x, y, source
@@ -171,7 +166,7 @@ class Reinitialisation:
         self.redrawn = torch.zeros(unit.members, dtype=torch.int64)
 
     def __call__(self, step: int, losses: Tensor) -> None:
-        """Check all members on held-out samples, since the losses of one small batch are too noisy."""
+        """Check all members."""
         loss = self._keep()
         fell = loss < 0.9 * self.lowest
         self.lowest = torch.where(fell, loss, self.lowest)
@@ -265,10 +260,8 @@ class StackedUnits(Experiment):
         digits:   which of ten digits an image shows, by three layers of 16, 16 and 10 units on its pixels
 
     A stack of l NALU layers computes up to x^(4^l); its worst case has closed gates and weights 1, at x = 10. All is
-    in single precision, whose largest number is 3.4e38; a run is lost once its loss is not finite. A digit is read as
-    the largest of ten outputs, trained on the cross-entropy of their softmax. At a constant rate, the steps of RMSProp
-    leave stacks a few per cent from the sum. The NALU here computes (1 - g) m as one exponential, so that a closed
-    gate suppresses a product that would overflow, and fewer runs are lost.
+    in single precision, whose largest number is 3.4e38; a run is lost once its loss is not finite. The NALU here
+    computes (1 - g) m as one exponential, so that a closed gate suppresses a product that would overflow.
 
     Source: nac_nalu_project.md, Secs. 6.1 and 6.2, without a number; after Schloer, Ring, Hotho, iNALU (2020).
     """

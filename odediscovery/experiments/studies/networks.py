@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -54,20 +54,32 @@ def by_verbs(series: TimeSeries, plan: Plan, seed: int, unit: type[AbstractUnit]
     return Equations.parse(series.states, {state: str(rate) for state, rate in found.items()}), "training"
 
 
-METHODS: dict[str, Callable[[TimeSeries, Plan, int], Found]] = {
-    "default": fitted,
-    "neural, RealNPU": partial(fitted, recipe="neural"),
-    "neural, NPU": partial(fitted, recipe="neural", unit="NPU"),
-    "README, RealNPU": partial(by_verbs, unit=RealNPU),
-    "README, NPU": partial(by_verbs, unit=NPU),
-}
 # Systems and their suites; of `fractional` every fifth one.
 FULL = dict.fromkeys(("fsir", "lotka-volterra"), "classics") | dict.fromkeys(
     ("von_bertalanffy", "theta_logistic", "weir_cascade", "kepler_radial", "two_temperature_metal"), "fractional"
 )
 QUICK = {"fsir": "classics", "torricelli": "classics"}
 SMALL = {"members": 4, "hidden": 3, "adam_steps": 300}
-NOISE = ("0", "0.02")
+NOISE, EVERY = ("0", "0.02"), (*FULL, *QUICK)
+
+
+class Method(NamedTuple):
+    """A way to find a law, how often it is tried in full on fSIR and on others, and on which noise and systems."""
+
+    find: Callable[[TimeSeries, Plan, int], Found]
+    runs: tuple[int, int]
+    noise: tuple[str, ...] = ("0",)
+    systems: tuple[str, ...] = ("fsir", "torricelli")
+
+
+FEW = ("fsir", "torricelli", "lotka-volterra", "von_bertalanffy", "theta_logistic")
+METHODS = {
+    "default": Method(fitted, (5, 1), NOISE, EVERY),
+    "neural, RealNPU": Method(partial(fitted, recipe="neural"), (20, 1), NOISE, EVERY),
+    "neural, NPU": Method(partial(fitted, recipe="neural", unit="NPU"), (20, 1)),
+    "README, RealNPU": Method(partial(by_verbs, unit=RealNPU), (20, 20), systems=FEW),
+    "README, NPU": Method(partial(by_verbs, unit=NPU), (20, 20)),
+}
 
 
 class Networks(Experiment):
@@ -82,12 +94,14 @@ class Networks(Experiment):
             {"system": name, "noise": noise, "method": method}
             for name in systems
             for noise in (NOISE if plan.full else NOISE[:1])
-            for method in METHODS
-            if _is_run(name, noise, method)
+            for method, how in METHODS.items()
+            if name in how.systems and noise in how.noise
         ]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        suite, runs = (FULL | QUICK)[job.batch["system"]], _runs(job.batch) if job.plan.full else 1
+        system = job.batch["system"]
+        suite, fits = (FULL | QUICK)[system], METHODS[job.batch["method"]].runs[system != "fsir"]
+        runs = fits if job.plan.full else 1
         job.monitor.stage(job.name, runs)
         rows = []
         for seed in range(job.plan.seed, job.plan.seed + runs):
@@ -123,31 +137,12 @@ def _place(r: Ran) -> str:
     return f"{r.batch['system']}, {'clean' if noise == '0' else f'{100 * float(noise):g} % noise'}"
 
 
-def _is_run(system: str, noise: str, method: str) -> bool:
-    """NPUs are trained on clean data of one system; README's lines on clean data of four."""
-    first = system in ("fsir", "torricelli")
-    if method.endswith(" NPU"):
-        return first and noise == "0"
-    return not method.startswith("README") or (
-        noise == "0" and (first or system in ("lotka-volterra", "von_bertalanffy", "theta_logistic"))
-    )
-
-
-def _runs(batch: dict[str, str]) -> int:
-    """Number of fits of a batch with full settings."""
-    if batch["method"].startswith("README"):
-        return 20
-    if batch["system"] != "fsir":
-        return 1
-    return 5 if batch["method"] == "default" else 20
-
-
 def _fit(suite: str, job: Job, seed: int) -> Row:
     system = load_suite(suite)[job.batch["system"]]
     protocol = Protocol(sigma=float(job.batch["noise"]), seed=seed)
     series = training_data(system, protocol)
     began = time.process_time()
-    found, stage = METHODS[job.batch["method"]](series, job.plan, seed)
+    found, stage = METHODS[job.batch["method"]].find(series, job.plan, seed)
     seconds = time.process_time() - began
     right = score(found, system, protocol)
     return {

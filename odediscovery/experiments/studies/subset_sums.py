@@ -268,16 +268,15 @@ class StaticArithmetic(Experiment):
     """Sums, differences and products of two subset sums of a hundred inputs, or of four (slides, Table 2).
 
     As in the authors' evaluation, a run is scored at the check with its least error on separate samples of the training
-    range [1, 2]: it succeeds if its error (MSE) on [2, 6] is below the threshold, that of the exact solution with all
-    weights off by 1e-5. The sparsity error, max min(|W|, |1 - |W||), is that at this check; solved-at is the first
-    check with an error on [2, 6] below the threshold. The authors trained 100 seeds for 5e6 steps, with a regulariser
-    that grows between steps 1e6 and 2e6, and on four inputs for 2e5 steps without it; here 50 seeds are trained for
-    the first of these steps. Initial weights of the NAU are at most 0.5, as in the authors' code.
+    range [1, 2]: it succeeds if its error (MSE) on [2, 6] is below that of the exact solution with all weights off by
+    1e-5. Solved-at is the first check with such an error. The authors trained 100 seeds for 5e6 steps, with a
+    regulariser that grows between steps 1e6 and 2e6, and on four inputs for 2e5 steps without it; here 50 seeds are
+    trained for the first of these steps.
 
     Ours, for NAU and NMU: 1000 Adam steps on relative errors, with the second layer's regulariser growing over the
     second fifth; Levenberg-Marquardt on 400 samples with an additional residual w (1 - w^2) of growing weight for every
-    parameter w; rounding to weights that the unit allows. Initial weights of the NAU are Glorot's. A run whose rounded
-    weights do not fit the samples is restarted, with at most eight starts.
+    parameter w; rounding to weights that the unit allows. A run whose rounded weights do not fit the samples is
+    restarted, with at most eight starts.
 
     Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Table 2 and Sec. 4.1.
     """
@@ -395,9 +394,8 @@ class ProductSweeps(Experiment):
     """Products of two sums for different hidden sizes, inputs, overlaps and ranges; sums and products by a gate.
 
     One parameter at a time differs from its default: 2 hidden units, 100 inputs, overlap 1/2, trained on [1, 2] and
-    tested on [2, 6]. In addition, a gate between a NAU and an NMU (`Gated`) is compared with the unit alone. Success is
-    defined as in `static-arithmetic`; the published training is compressed. Ours tries two hidden units first, and more
-    if these do not fit; unused units have weights of 0.
+    tested on [2, 6]. Success is defined as in `static-arithmetic`. Ours tries two hidden units first, and more if these
+    do not fit; unused units have weights of 0.
 
     Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020): Fig. 3, a figure without numbers, whose ranges are
     those of its Appendix C.4; gating from Appendix C.5.

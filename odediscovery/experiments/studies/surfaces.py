@@ -49,9 +49,9 @@ PUBLISHED = {
 class GradientSurface(Experiment):
     """Where gradients vanish: Figs. 1 to 3 of Neural Power Units, and the loss surface of Madsen's slides.
 
-    Figs. 1 and 2: diagrams of the units. Fig. 3: the identity on x1 with a small irrelevant x2.
-    Slides: (x1 + x2)(x1 + x2 + x3 + x4) by NAC+ and multiplicative NAC, whose division has poles,
-    compared with NAU and NMU. Every point of a surface is a member, so that a surface is one batch.
+    Figs. 1 and 2: diagrams of the units. Fig. 3: the identity on x1 with a small irrelevant x2. Slides: NAC+ and
+    multiplicative NAC, whose division has poles, beside NAU and NMU on (x1 + x2)(x1 + x2 + x3 + x4). Every point of a
+    surface is a member.
     """
 
     name = "gradient-surface"
