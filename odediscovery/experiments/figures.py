@@ -35,15 +35,20 @@ class Panel:
     """One panel: values of all runs by (tick, method), in their order, and curves (x, y) by method."""
 
     title: str
-    values: Mapping[tuple[str, ...], Array] = field(default_factory=dict)
+    values: Mapping[Any, Array] = field(default_factory=dict)
     curves: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
     # A point for every run and a line for their median, side by side; "bars" of means, side by side; or "lines" through
     # the means, within the range of the runs.
     kind: str = "runs"
-    published: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    published: Mapping[Any, float] = field(default_factory=dict)
     ends: tuple[float, float] = (-np.inf, np.inf)  # values beyond are drawn there
     look: dict[str, Any] = field(default_factory=dict)  # of the curves
     axis: Mapping[str, Any] = field(default_factory=dict)  # labels, scales and limits
+
+    @property
+    def ticks(self) -> list[str]:
+        """The ticks in their order."""
+        return list(dict.fromkeys(tick for tick, _ in self.values))
 
     @property
     def methods(self) -> list[str]:
@@ -52,47 +57,42 @@ class Panel:
 
     def draw(self, axis: Axes, looks: Mapping[str, dict[str, Any]]) -> None:
         """Draw all methods, each with its colour and dash."""
-        ticks = list(dict.fromkeys(tick for tick, _ in self.values))
+        side_by_side = self.kind != "lines"
+        width = GROUP / max(len(self.methods), 1)
         for k, method in enumerate(self.methods):
-            place = {(tick, method): i for i, tick in enumerate(ticks)}
-            runs = {i: self.values[key].clip(*self.ends) for key, i in place.items() if key in self.values}
-            known = {i: self.published[key] for key, i in place.items() if key in self.published}
             if method in self.curves:
                 x, y = self.curves[method]
                 axis.plot(x, y.clip(*self.ends), label=method, **looks[method] | self.look)
-            elif self.kind == "lines":
-                _draw_line(axis, method, runs, known, looks[method])
             else:
-                _draw_side_by_side(axis, method, runs, known, looks[method]["color"], k, self)
-        if ticks:
-            axis.set_xticks(range(len(ticks)), ticks)
+                shift = width * (k - (len(self.methods) - 1) / 2) if side_by_side else 0.0
+                self._draw_runs(axis, method, shift, width, looks[method])
+        if self.values:
+            axis.set_xticks(range(len(self.ticks)), self.ticks)
         axis.set(title=self.title, **self.axis)
 
-
-def _draw_line(
-    axis: Axes, method: str, runs: Mapping[int, Array], known: Mapping[int, float], look: Mapping[str, Any]
-) -> None:
-    low, middle, high = ([float(of(own)) for own in runs.values()] for of in (np.min, np.mean, np.max))
-    axis.fill_between(list(runs), low, high, color=look["color"], alpha=0.15, lw=0)
-    axis.plot(list(runs), middle, marker="o", label=method, **look)
-    axis.plot(list(known), list(known.values()), color=look["color"], lw=THIN, ls=":")
-
-
-def _draw_side_by_side(
-    axis: Axes, method: str, runs: Mapping[int, Array], known: Mapping[int, float], colour: str, k: int, panel: Panel
-) -> None:
-    count = len(panel.methods)
-    width, shift = GROUP / count, GROUP * (k - (count - 1) / 2) / count
-    for n, (i, own) in enumerate(runs.items()):
-        named: dict[str, Any] = {"color": colour, "label": method if n == 0 else None}
-        if panel.kind == "bars":
-            axis.bar(i + shift, float(np.mean(own)), width, **named)
-            continue
-        beside = i + shift + np.linspace(-0.06, 0.06, len(own)) * (len(own) > 1)
-        axis.plot(beside, np.sort(own), ".", ms=6.0, alpha=FAINT, **named)
-        axis.plot(i + shift, np.median(own), "_", ms=14.0, mew=THICK, color=colour)
-    left = np.array([*known], float) + shift - width / 2
-    axis.hlines([*known.values()], left, left + width, colors=INK, linestyles=":", lw=THIN)
+    def _draw_runs(self, axis: Axes, method: str, shift: float, width: float, look: dict[str, Any]) -> None:
+        colour, keys = look["color"], {i + shift: (tick, method) for i, tick in enumerate(self.ticks)}
+        runs = {at: self.values[key].clip(*self.ends) for at, key in keys.items() if key in self.values}
+        means = [float(np.mean(own)) for own in runs.values()]
+        if self.kind == "bars":
+            axis.bar([*runs], means, width, color=colour, label=method)
+        elif self.kind == "lines":
+            ends = ([float(end(own)) for own in runs.values()] for end in (np.min, np.max))
+            axis.fill_between([*runs], *ends, color=colour, alpha=0.15, lw=0)
+            axis.plot([*runs], means, marker="o", label=method, **look)
+        else:
+            points = [
+                (at + np.linspace(-0.06, 0.06, len(own)) * (len(own) > 1), np.sort(own)) for at, own in runs.items()
+            ]
+            axis.plot(*np.hstack(points), ".", ms=6.0, alpha=FAINT, color=colour, label=method)
+            medians = [float(np.median(own)) for own in runs.values()]
+            axis.plot([*runs], medians, "_", ms=14.0, mew=THICK, color=colour)
+        known = {at: self.published[key] for at, key in keys.items() if key in self.published}
+        if self.kind == "lines":
+            axis.plot([*known], [*known.values()], color=colour, lw=THIN, ls=":")
+        else:
+            left = np.array([*known], float) - width / 2
+            axis.hlines([*known.values()], left, left + width, colors=INK, linestyles=":", lw=THIN)
 
 
 def panels_figure(panels: Sequence[Panel], across: int = 1, **options: Any) -> Figure:

@@ -160,7 +160,7 @@ class Sequences(nn.Sequential):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Last states [members, batch, 1] of pixels [members, batch, length, side, side]."""
-        reader, unit = self
+        reader, unit = list[Any](self)
         return result(self.task, unit, reader(pixels.flatten(1, 2)).reshape(pixels.shape[:3]))[..., None]
 
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,14 +29,10 @@ class Identity(Experiment):
 
     inside: tuple[float, float]
     tested: tuple[float, float]
-    models: tuple[str, ...]
 
     @abstractmethod
     def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
         """A fresh network of a model, how it is trained, and what its rows say of that."""
-
-    def batches(self, plan: Plan) -> list[dict[str, str]]:
-        return [{"model": model} for model in self.models]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how = self.how(job.plan)
@@ -74,7 +70,7 @@ class Extrapolation(Identity):
     full = Setting(steps=20_000, points=301)
     quick = replace(full, runs=3, steps=400)
     inside, tested = (-10.0, 10.0), (-10.0, 20.0)
-    models = (*ACTIVATIONS, "NAC", "NALU")
+    axes: ClassVar = {"model": (*ACTIVATIONS, "NAC", "NALU")}
 
     def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
         if model in UNITS:
@@ -134,7 +130,7 @@ class Autoencoder(Identity):
     full = Setting(points=201, anneal=0.5)
     quick = replace(full, runs=3, steps=100)
     inside, tested = (-5.0, 5.0), (-20.0, 20.0)
-    models = (*ACTIVATIONS, "None", "NAC", "NAU", "NALU")
+    axes: ClassVar = {"model": (*ACTIVATIONS, "None", "NAC", "NAU", "NALU")}
 
     def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
         return nets.stack(how.runs, source, model, 1, 8, 8, 8, 1), how, {}

@@ -285,7 +285,7 @@ class StackedUnits(Experiment):
             # Neither the weights nor the division into training and test images depend on the number of layers.
             source = job.plan.generator({"task": task, "model": model})
             seen, held_out = divided(handwritten(), how.points, job.plan.generator({"task": task}, "division"))
-            widths = (seen.pixels[0].numel(), HIDDEN, HIDDEN, CLASSES)
+            widths: tuple[int, ...] = (seen.pixels[0].numel(), HIDDEN, HIDDEN, CLASSES)
         else:
             how, widths = self.how(job.plan), (2, 1) if task == "product" else (WIDTH,) * (depth + 1)
         network = nets.stack(how.runs, source, "ReLU" if model == "dense" else model, *widths).float()

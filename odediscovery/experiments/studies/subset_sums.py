@@ -43,7 +43,8 @@ from odediscovery.units.nac import accumulator
 INPUTS, SUBSET, OVERLAP = 100, 0.25, 0.5
 TRAIN, TEST = (1.0, 2.0), (2.0, 6.0)
 FOUR = "(x1+x2)(x1+x2+x3+x4)"
-OPERATIONS = {"+": torch.add, "-": torch.sub, "×": torch.mul, FOUR: torch.mul}
+Operation = Callable[[Tensor, Tensor], Tensor]
+OPERATIONS: dict[str, Operation] = {"+": torch.add, "-": torch.sub, "×": torch.mul, FOUR: torch.mul}
 # Initial weights of the NMU in this paper: in the middle half of [0, 1].
 MIDDLE = partial(nn.init.uniform_, a=0.25, b=0.75)
 # Ours: rate, and shares of the steps between which the regulariser grows.
