@@ -77,8 +77,8 @@ class Panel:
         if self.kind == "bars":
             axis.bar([*runs], means, width, color=colour, label=method)
         elif self.kind == "lines":
-            ends = ([float(end(own)) for own in runs.values()] for end in (np.min, np.max))
-            axis.fill_between([*runs], *ends, color=colour, alpha=0.15, lw=0)
+            low, high = ([float(end(own)) for own in runs.values()] for end in (np.min, np.max))
+            axis.fill_between([*runs], low, high, color=colour, alpha=0.15, lw=0)
             axis.plot([*runs], means, marker="o", label=method, **look)
         else:
             points = [
