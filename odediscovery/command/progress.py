@@ -49,7 +49,6 @@ class TerminalMonitor(Monitor):
         self._wide = self._progress.console.width >= 100
         self._task: TaskID | None = None
         self._steps, self._done, self._stage_began = 1, 0, 0.0
-        self._reached = 0.0
 
     def stage(self, name: str, steps: int) -> None:
         self._steps, self._done, self._stage_began = max(steps, 1), 0, self.seconds()
@@ -71,12 +70,9 @@ class TerminalMonitor(Monitor):
             self._progress.update(self._task, loss=f"best loss {loss:.2e}")
 
     def share(self) -> float | None:
-        """Completed share of the whole work, never decreasing, by its bound or its steps; None without both."""
-        known = self.bound()
-        if known is None:
-            return min(self._done / self._steps, 1.0) if self._steps > 1 else None
-        self._reached = max(self._reached, known[0])
-        return self._reached
+        """As in `Monitor`; for work without a limit the completed steps, if there are several."""
+        by_steps = min(self._done / self._steps, 1.0) if self._steps > 1 else None
+        return super().share() if self.bound() else by_steps
 
     def left_text(self) -> str:
         """The time left as text, extrapolated from completed steps for work without a bound."""

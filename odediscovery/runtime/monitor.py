@@ -117,6 +117,7 @@ class Monitor:
     _interrupted: float | None = None
     _begun: tuple[float, float] = (0.0, 0.0)
     _whole: float = 0.0
+    _reached: float = 0.0
 
     def seconds(self) -> float:
         """Seconds since the work began."""
@@ -221,6 +222,12 @@ class Monitor:
             bounds.append((min(spent / self._whole, 1.0), max(self._whole - spent, 0.0) * pace))
         return min(bounds, key=lambda one: one[1], default=None)
 
+    def share(self) -> float | None:
+        """Share of the whole work by `bound`, never decreasing; None without a limit."""
+        known = self.bound()
+        self._reached = max(self._reached, known[0] if known else 0.0)
+        return self._reached if known else None
+
     def left_text(self) -> str:
         """The time left as text if it is bounded, else the time so far."""
         known = self.bound()
@@ -249,7 +256,7 @@ class DrawnMonitor(Monitor):
     def __init__(self, max_seconds: float | None, display: Any = None) -> None:
         super().__init__(max_seconds)
         self._display, self._handle = display, None
-        self._name, self._drawn, self._share = "", 0.0, 0.0
+        self._name, self._drawn = "", 0.0
 
     def stage(self, name: str, steps: int) -> None:
         self._name = name
@@ -271,10 +278,8 @@ class DrawnMonitor(Monitor):
         >>> drawn.line()
         'train                    [                    ]   0 %  at most 60 s left'
         """
-        known = self.bound()
-        self._share = max(self._share, known[0] if known else 0.0)
-        full = round(_BAR * self._share)
-        percent = f"{100 * self._share:3.0f} %" if known else "     "
+        share = self.share()
+        full, percent = round(_BAR * (share or 0.0)), "     " if share is None else f"{100 * share:3.0f} %"
         text = f"{self._name[:24]:<24} [{'#' * full}{' ' * (_BAR - full)}] {percent}  {self.left_text()}"
         return text[:_LETTERS]
 
@@ -289,10 +294,11 @@ class DrawnMonitor(Monitor):
         now = self.seconds()
         if now < 1.0 or now - self._drawn < 0.2:  # short work needs no bar
             return
-        self._drawn, line = now, self.line()
+        self._drawn = now
         if self._display is None:
-            return _write(f"\r{line:<{_LETTERS}}")
-        value = f'value="{self._share:.3f}" ' if self.bound() else ""
+            return _write(f"\r{self.line():<{_LETTERS}}")
+        share = self.share()
+        value = "" if share is None else f'value="{share:.3f}" '
         told = f"<code>{self._name}</code> <progress {value}max=1></progress> {self.left_text()}"
         if self._handle is None:
             self._handle = self._display({"text/html": told}, raw=True, display_id=True)
