@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families import ABS, STATE_FUNCTIONS, Function
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, products_by_column
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, products_by_column, products_of_few
 
 
 def fractional(exponents: Array) -> NDArray[np.bool_]:
@@ -357,7 +357,7 @@ def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
     least = least_bases(exponents)
     # For speed: many features skip powers of 0, many points go column by column.
     if not mirrored and exponents.shape[1] > 16:
-        return SparsePowers.of(exponents, least).products(y)
+        return products_of_few(y, exponents, least)
     if not mirrored and y[..., 0].size >= 50:
         return products_by_column(y, exponents, least)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,31 +42,18 @@ def products_by_column(y: Array, exponents: Array, least: Array) -> Array:
     return products
 
 
-@dataclass(frozen=True, eq=False)
-class SparsePowers:
-    """prod_k max(y_k, least[j, k]) ** W[j, k] for sparse W: zeros are skipped.
+def products_of_few(y: Array, exponents: Array, least: Array) -> Array:
+    """As `products_by_column`, faster where most exponents of many rows are zero.
 
-    >>> cubic = SparsePowers.of(np.array([[0.0, 2.0], [0.0, 0.0]]), np.zeros((2, 2)))
-    >>> cubic.products(np.array([2.0, 3.0])).tolist()
+    >>> products_of_few(np.array([2.0, 3.0]), np.array([[0.0, 2.0], [0.0, 0.0]]), np.zeros((2, 2))).tolist()
     [9.0, 1.0]
     """
-
-    columns: NDArray[np.intp]  # per row those with W != 0, padded with others [rows, most]
-    exponents: Array  # of these columns
-    least: Array
-
-    @classmethod
-    def of(cls, exponents: Array, least: Array) -> SparsePowers:
-        """Build from all exponents and least bases [rows, features]."""
-        most = int(np.count_nonzero(exponents, axis=1).max(initial=0))
-        columns = np.argsort(exponents == 0.0, axis=1, kind="stable")[:, :most]
-        kept, floor = np.take_along_axis(exponents, columns, axis=1), np.take_along_axis(least, columns, axis=1)
-        return cls(columns, kept, floor)
-
-    def products(self, y: Array) -> Array:
-        """Compute the products for y [..., features] as [..., rows]."""
-        products: Array = np.ones((*y.shape[:-1], len(self.columns)))
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            for columns, w, lowest in zip(self.columns.T, self.exponents.T, self.least.T, strict=True):
-                products *= np.power(np.maximum(y[..., columns], lowest), w)
-        return products
+    most = int(np.count_nonzero(exponents, axis=1).max(initial=0))
+    # The columns of each row with W != 0, padded with others [rows, most].
+    columns = np.argsort(exponents == 0.0, axis=1, kind="stable")[:, :most]
+    kept, lowest = np.take_along_axis(exponents, columns, axis=1), np.take_along_axis(least, columns, axis=1)
+    products: Array = np.ones((*y.shape[:-1], len(columns)))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        for k in range(most):
+            products *= np.power(np.maximum(y[..., columns[:, k]], lowest[:, k]), kept[:, k])
+    return products

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import odediscovery
 from odediscovery import FitError, InputError, Monitor, discover, settings_for
 from odediscovery.runtime import versions
-from odediscovery.runtime.arrays import SparsePowers, column_norms, products_by_column
+from odediscovery.runtime.arrays import column_norms, products_by_column, products_of_few
 from odediscovery.runtime.monitor import DRAWING, TimeIsUp, check_time, drawn, remainder_of, searching_until
 from odediscovery.runtime.workers import Processes
 
@@ -192,7 +192,7 @@ def test_powers_of_few_columns_are_those_of_all():
     w = np.zeros((5, 20))
     w[0, 3], w[1, [2, 7]], w[2, [0, 1, 19]], w[3, 5] = 2.0, (1.0, -0.5), (0.5, 1.5, 3.0), 1.0
     least, y = np.full(w.shape, -np.inf), np.random.default_rng(0).uniform(0.5, 2.0, (4, 20))
-    np.testing.assert_allclose(SparsePowers.of(w, least).products(y), np.prod(y[:, None, :] ** w, axis=2), rtol=1e-14)
+    np.testing.assert_allclose(products_of_few(y, w, least), np.prod(y[:, None, :] ** w, axis=2), rtol=1e-14)
 
 
 def test_powers_column_by_column_are_those_side_by_side():
