@@ -44,20 +44,6 @@ NORMAL_MEDIAN = 0.6744897501960817
 Run = tuple[Array, Array, Array]
 
 
-def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSpline:
-    """The cubic smoothing spline f whose penalty generalised cross-validation chooses.
-
-        minimise  sum_i w_i (y_i - f(t_i))^2 + lambda * integral f''^2
-        lambda:   argmin  n sum_i w_i (y_i - f(t_i))^2 / (n - trace S(lambda))^2,    S y = f(t)
-
-    SciPy searches lambda between 0 and n only, which is too small for a slow curve sampled densely.
-
-    Source: Craven and Wahba, Numerische Mathematik 31 (1979); trace by random vectors: Girard,
-    Numerische Mathematik 56 (1989).
-    """
-    return _chosen(t, y, np.ones_like(t) if weights is None else weights)[0]
-
-
 def of_higher_order(t: Array, spline: BSpline) -> BSpline:
     """The quintic spline through the values of a cubic one: their difference estimates the error of the cubic."""
     apart, near = t, np.ones(1, dtype=bool)
@@ -72,8 +58,18 @@ def of_higher_order(t: Array, spline: BSpline) -> BSpline:
         return spline
 
 
-def _chosen(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple[BSpline, float]:
-    """The smoothing spline and n - trace S(lambda), its residual degrees of freedom."""
+def smoothing_spline(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple[BSpline, float]:
+    """The cubic smoothing spline f whose penalty generalised cross-validation chooses, and n - trace S(lambda).
+
+        minimise  sum_i w_i (y_i - f(t_i))^2 + lambda * integral f''^2
+        lambda:   argmin  n sum_i w_i (y_i - f(t_i))^2 / (n - trace S(lambda))^2,    S y = f(t)
+
+    SciPy searches lambda between 0 and n only, which is too small for a slow curve sampled densely. `inflation`
+    multiplies the trace.
+
+    Source: Craven and Wahba, Numerische Mathematik 31 (1979); trace by random vectors: Girard,
+    Numerische Mathematik 56 (1989).
+    """
 
     def divisor(free: Array | float) -> Array:
         left = len(t) - inflation * (len(t) - np.asarray(free))
@@ -173,9 +169,9 @@ def fit_smoother(
 ) -> tuple[Callable[[Array], Array], float]:
     """Spline through a state, or of its logarithm if that scores better, and its residual degrees of freedom."""
     weights = relative_sigma**-2.0
-    spline, free = _chosen(t, y, weights, inflation)
+    spline, free = smoothing_spline(t, y, weights, inflation)
     if y.min() > 0.0:
-        of_log, free_of_log = _chosen(t, np.log(y), np.ones_like(t), inflation)
+        of_log, free_of_log = smoothing_spline(t, np.log(y), np.ones_like(t), inflation)
         plain = np.sum(weights * (y - spline(t)) ** 2) / max(free, NO_FREEDOM) ** 2
         if np.sum(weights * (y - np.exp(of_log(t))) ** 2) / max(free_of_log, NO_FREEDOM) ** 2 < plain:
             return lambda at: np.exp(of_log(at)), free_of_log

@@ -424,7 +424,7 @@ def _given(series: TimeSeries) -> Array:
 def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
     """Return a spline and one of another order; if the first smooths, the other interpolates its values at samples."""
     if smoothed and len(t) >= 5:
-        spline = smoothing_spline(t, y)
+        spline, _ = smoothing_spline(t, y, np.ones_like(t))
         return spline, of_higher_order(t, spline)
     degree = 5 if len(t) >= 6 else 3 if len(t) >= 4 else min(1, len(t) - 1)
     fine = make_interp_spline(t, y, k=degree)
