@@ -62,11 +62,6 @@ def unit_of_steps(seconds: Any) -> str:
     return next((name for name, length in UNITS.items() if length <= step), "microseconds")
 
 
-def in_unit(span: timedelta, unit: str) -> float:
-    """Express a span of time in units."""
-    return span / timedelta(**{unit: 1})
-
-
 def first_day(text: str) -> str:
     """Complete a month to its first day; leave dates unchanged."""
     return f"{text}-01" if len(text) == len("2024-05") else text
@@ -75,8 +70,8 @@ def first_day(text: str) -> str:
 def time_of_date(text: str, since: str, unit: str) -> float | None:
     """Count the units from one date to another; None for other text."""
     try:
-        when, first = datetime.fromisoformat(first_day(text.strip())), datetime.fromisoformat(since)
-        return in_unit(when - first, unit)
+        span = datetime.fromisoformat(first_day(text.strip())) - datetime.fromisoformat(since)
+        return span / timedelta(**{unit: 1})
     except (ValueError, TypeError):
         return None
 
@@ -173,14 +168,14 @@ def times_in(
         first = min(dates, key=dates.__getitem__)
         spans = {line: date - dates[first] for line, date in dates.items()}
         unit = unit_of_steps([span.total_seconds() for span in spans.values()])
-        counted = {line: in_unit(span, unit) for line, span in spans.items()}
+        counted = {line: span / timedelta(**{unit: 1}) for line, span in spans.items()}
         return np.array([counted.get(line, np.nan) for line in lines]), Clock(unit, first_day(str(cells[first])))
     if duration_seconds(start) is not None:
         found = {line: duration_seconds(cell) for line, cell in cells.items()}
-        for line in [line for line, seconds in found.items() if seconds is None][:1]:
+        if wrong := [line for line, seconds in found.items() if seconds is None]:
             raise InputError(
-                f"line {line}, column {name!r}: expected a duration such as 06:00:00 or 0 days 06:00:00, got "
-                f"{shortened(cells[line])}; write all times alike"
+                f"line {wrong[0]}, column {name!r}: expected a duration such as 06:00:00 or 0 days 06:00:00, got "
+                f"{shortened(cells[wrong[0]])}; write all times alike"
             )
         seconds = np.array([found.get(line, np.nan) for line in lines], float)
         midnights = 0
@@ -210,19 +205,10 @@ def _past_midnight(seconds: Array) -> tuple[Array, int]:
     return seconds + day * np.append(0, np.cumsum(falls)), int(falls.sum())
 
 
-def is_date(cell: str) -> bool:
-    """Whether a cell is a date."""
-    return bool(DATE.fullmatch(cell))
-
-
-def is_clock(cell: str) -> bool:
-    """Whether a cell is a clock, such as 13:05:00."""
-    return bool(CLOCK.fullmatch(cell))
-
-
-def is_moment(cell: str) -> bool:
-    """Whether a cell is a date or a duration, not only a clock, of which a table may have others than its times."""
-    return is_date(cell) or (duration_seconds(cell) is not None and not is_clock(cell))
+def kind_of_time(cell: str) -> str:
+    """What a cell is: "date", "clock" (13:05:00), "duration", or "" for anything else."""
+    kinds = {"date": DATE, "clock": CLOCK, "duration": DURATION}
+    return next((kind for kind, form in kinds.items() if form.fullmatch(cell)), "")
 
 
 def _dates_in(name: str, cells: pd.Series) -> dict[int, datetime]:

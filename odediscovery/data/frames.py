@@ -69,13 +69,6 @@ def _of_dataset(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
     return frame, {name: unit for name, unit in units.items() if name in (*frame.columns, *frame.index.names)}
 
 
-def counts_rows(index: pd.Index) -> bool:
-    """Whether an index only numbers the rows: successive integers."""
-    if index.nlevels > 1 or index.dtype.kind not in "iu":
-        return False
-    return bool((np.diff(index.to_numpy()) == 1).all())
-
-
 def with_index_as_columns(
     frame: pd.DataFrame, source: object, time: str | None
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
@@ -91,18 +84,13 @@ def with_index_as_columns(
             messages.append(f"The index of {source} was left out: column {told!r} holds the times.")
         elif level.name is None and moments:
             names[i] = _UNNAMED
-        elif level.name is None and told is None and index.nlevels == 1 and not counts_rows(level):
-            raise InputError(unnamed_index(level, source))
+        elif level.name is None and told is None and index.nlevels == 1:
+            _check_counts_rows(level, source)
         if of_index is None and (moments or _is_time_name(names[i])):
             of_index = names[i]
     frame = frame.rename_axis(index=names)
     if levels := [i for i, name in enumerate(names) if name is not None]:
         frame = frame.reset_index(level=levels, allow_duplicates=True)
-    # Replace periods, such as months, by their first dates.
-    periods = [i for i, kind in enumerate(frame.dtypes) if isinstance(kind, pd.PeriodDtype)]
-    frame = frame.copy() if periods else frame
-    for i in periods:
-        frame.isetitem(i, frame.iloc[:, i].dt.to_timestamp())
     return frame, of_index, messages
 
 
@@ -118,15 +106,16 @@ def index_times(frame: Any) -> tuple[str, pd.Index] | None:
         )
     if _is_time_name(index.name) or as_moments(index) is not None:
         return str(index.name or _UNNAMED), index
-    if not counts_rows(index):
-        raise InputError(unnamed_index(index, "X"))
+    _check_counts_rows(index, "X")
     return None
 
 
-def unnamed_index(index: pd.Index, source: object) -> str:
-    """Error message about an unnamed index that may hold the times."""
+def _check_counts_rows(index: pd.Index, source: object) -> None:
+    """Refuse an unnamed index that may hold the times: any but successive integers."""
+    if index.dtype.kind in "iu" and (np.diff(index.to_numpy()) == 1).all():
+        return
     cells = ", ".join(str(getattr(cell, "item", lambda cell=cell: cell)()) for cell in index[:2])
-    return (
+    raise InputError(
         f"the index of {source}, ({cells}{', ...' * (len(index) > 2)}), does not count rows and is not called t or "
         "time: if it holds the times, name it, frame.rename_axis('t'); if not, drop it, frame.reset_index(drop=True)"
     )

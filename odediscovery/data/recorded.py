@@ -41,7 +41,7 @@ def spread_columns(values: NDArray[Any], places: Sequence[int], n: int, fill: fl
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """How the samples of one trajectory were recorded."""
+    """How the samples of one trajectory were recorded, if they are more than values with noise."""
 
     start: Array  # known first values [states], nan where unknown
     limit: Array  # detection limits of censored values [samples, states], nan elsewhere
@@ -270,8 +270,6 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-# Least samples of a trajectory: one alone shows no change.
-LEAST_SAMPLES = 2
 # Largest number of trajectories that a message names.
 NAMED = 5
 
@@ -280,14 +278,13 @@ def restarts(times: Array) -> list[int]:
     """Rows at which a trajectory begins, including the first; only the first if decreasing times are not restarts."""
     begins = [0, *(np.flatnonzero(np.diff(times) < 0.0) + 1).tolist()]
     # Fewer than three rows are as likely an error in the times.
-    if min(np.diff([*begins, len(times)])) < 3:
-        return [0]
-    for before, begin in itertools.pairwise(begins):
-        first, last = times[before], times[begin - 1]
-        # A restart goes back beyond the middle of the preceding trajectory, a swapped row does not.
-        if not times[begin] <= first + 0.5 * (last - first):
-            return [0]
-    return begins
+    long = min(np.diff([*begins, len(times)])) >= 3
+    # A restart goes back beyond the middle of the preceding trajectory, a swapped row does not.
+    back = (
+        times[begin] <= times[before] + 0.5 * (times[begin - 1] - times[before])
+        for before, begin in itertools.pairwise(begins)
+    )
+    return begins if long and all(back) else [0]
 
 
 def trials(times: Array) -> dict[str, list[int]]:
@@ -320,12 +317,12 @@ class Merged(NamedTuple):
 def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[tuple[str, Merged]], list[str]]:
     """Discard trajectories with fewer than two samples, with a message; keep all if none is long enough."""
     pairs = list(zip(labels, merged, strict=True))
-    kept = [(label, one) for label, one in pairs if np.isfinite(one.values).any(axis=1).sum() >= LEAST_SAMPLES]
-    if len(kept) in (0, len(pairs)):
+    is_long = [np.isfinite(one.values).any(axis=1).sum() >= 2 for _, one in pairs]
+    if all(is_long) or not any(is_long):
         return pairs, []
-    long = {label for label, _ in kept}
-    short = which_have([repr(label) for label, _ in pairs if label not in long])
-    return kept, [f"{short} fewer than {LEAST_SAMPLES} samples with a value; left out of {len(pairs)}."]
+    short = which_have([repr(label) for (label, _), long in zip(pairs, is_long, strict=True) if not long])
+    kept = [pair for pair, long in zip(pairs, is_long, strict=True) if long]
+    return kept, [f"{short} fewer than 2 samples with a value; left out of {len(pairs)}."]
 
 
 def which_have(named: Sequence[str]) -> str:
@@ -425,14 +422,15 @@ def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Arr
 def repeat_noise(blocks: Sequence[Array]) -> Array:
     """Standard deviation of repeats [rows, states] by state [states]; minus that of repeats / mean if likelier."""
     found = []
-    for i in range(blocks[0].shape[1]):
-        seen = [block[np.isfinite(block[:, i]), i] for block in blocks]
-        means = [float((x / len(x)).sum()) for x in seen]
-        with np.errstate(over="ignore"):  # an infinite spread is an unknown one
-            squares = [float(np.sum((x - mean) ** 2)) for x, mean in zip(seen, means, strict=True)]
-        found.append(
-            _spread([row for row in zip(squares, [len(x) - 1 for x in seen], means, strict=True) if row[1] > 0])
-        )
+    for column in range(blocks[0].shape[1]):
+        rows = []
+        for block in blocks:
+            seen = block[np.isfinite(block[:, column]), column]
+            if len(seen) > 1:
+                mean = float((seen / len(seen)).sum())
+                with np.errstate(over="ignore"):  # an infinite spread is an unknown one
+                    rows.append((float(np.sum((seen - mean) ** 2)), len(seen) - 1, mean))
+        found.append(_spread(rows))
     return np.array(found)
 
 

@@ -10,9 +10,8 @@ and the appended one, in which they are the last states.
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -146,7 +145,9 @@ class TimeSeries:
         if any(v.shape[1] != width for _, v in pairs):
             raise InputError("every trajectory needs the same number of states")
         names = [f"x{k}" for k in range(width)] if states is None else names_in(states)
-        check_names([time_name, *names], width + 1)
+        if len(names) != width:
+            raise InputError(f"expected {width} names of states, got {len(names)}")
+        check_names([time_name, *names])
         for _, v in pairs:
             for k, i in np.argwhere(np.isinf(v)):
                 raise InputError(f"sample {k}, state {names[i]!r}: infinite value; use nan if missing")
@@ -181,12 +182,8 @@ class TimeSeries:
                 groups by default. None, NaN, NA and NaT are missing values.
             time: column of the times; by default the one named t or time, else an index with such
                 a name or with dates or durations, else the only column of dates or durations.
-            states: columns of the states; by default all other numeric columns.
-            group: one or several columns whose values distinguish the trajectories.
-            sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
-                unit of the state; by default these columns are not states.
-            noise: standard deviation common to all values of a state, by its name.
-            units: units of the states and the time, by name.
+            group: one or several columns whose values distinguish the trajectories. It, `states`, `sigma`, `noise`
+                and `units` are as in `load_csv`.
 
         Raises:
             InputError: the frame or a name is invalid, or the times cannot be located; the message
@@ -395,9 +392,9 @@ def with_even_times(series: TimeSeries) -> TimeSeries:
     found = even_times([run.time for run in series.trajectories])
     if found is None:
         return series
-    runs = (dataclasses.replace(run, time=time) for run, time in zip(series.trajectories, found[0], strict=True))
+    runs = (replace(run, time=time) for run, time in zip(series.trajectories, found[0], strict=True))
     told = f"The time {series.time_name!r} was rounded when it was written: taken as even steps of {found[1]:.7g}."
-    return dataclasses.replace(series, trajectories=tuple(runs), messages=(*series.messages, told))
+    return replace(series, trajectories=tuple(runs), messages=(*series.messages, told))
 
 
 def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:
@@ -405,7 +402,7 @@ def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:
     if not latent:
         return series
     states = (*series.states, *latent)
-    check_names([series.time_name, *states], len(states) + 1)
+    check_names([series.time_name, *states])
     return with_columns(series, states)
 
 
@@ -413,7 +410,7 @@ def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
     """Rearrange the series to these states, nan for those that it lacks."""
     places = [states.index(name) for name in series.states]
     runs = tuple(run.spread(places, len(states)) for run in series.trajectories)
-    return dataclasses.replace(series, states=tuple(states), trajectories=runs)
+    return replace(series, states=tuple(states), trajectories=runs)
 
 
 def pooled(series: TimeSeries) -> Array:
@@ -437,7 +434,7 @@ def complete(series: TimeSeries) -> TimeSeries:
     which = which_have([repr(series.trajectories[j].label) for j in np.flatnonzero(out)])
     of = " or ".join(series.states[i] for i in np.flatnonzero(lacking.any(axis=0)))
     told = f"{which} no value of {of}: laws are sought in the {len(kept)} of {len(out)} with all states."
-    return dataclasses.replace(series, trajectories=kept, messages=(told, *series.messages))
+    return replace(series, trajectories=kept, messages=(told, *series.messages))
 
 
 def usual_values(series: TimeSeries) -> Array:
@@ -470,7 +467,7 @@ class Scale:
     @classmethod
     def of(cls, series: TimeSeries) -> Scale:
         """Root mean square of the observed values of each state (1 if all are zero), and the median sample interval."""
-        values = np.concatenate([t.values for t in series.trajectories])
+        values = pooled(series)
         # Divide by the largest first: squares of very large or small numbers overflow or vanish.
         largest = np.nanmax(np.abs(values), axis=0)
         largest = np.where(largest > 0, largest, 1.0)
@@ -532,15 +529,15 @@ def with_controls(
     (('x',), ('feed',))
     """
     names = [*linear, *held, *impulses]
+    if not names:
+        return series
     for name in names:
         if name != series.time_name and name not in series.states:
             raise unknown_name("input", name, (*series.states, series.time_name))
         if names.count(name) > 1:
             raise InputError(f"input {name!r} is named twice; name every input once")
-    if series.time_name in held:
+    if series.time_name in (*held, *impulses):
         raise InputError(f"{series.time_name!r} is the time, which cannot be held; name it among the other inputs")
-    if not names:
-        return series
     states = tuple(state for state in series.states if state not in names)
     if not states:
         raise InputError(
@@ -549,22 +546,14 @@ def with_controls(
     kept = [series.states.index(state) for state in states]
     trajectories = []
     for t in series.trajectories:
-        columns = [
-            np.nan_to_num(t.values[:, series.states.index(name)])
-            if name in impulses
-            else _column(series, t, name, name in held)
-            for name in names
-        ]
+        columns = [_column(series, t, name, name in held, name in impulses) for name in names]
         signal = Signal(t.time, np.stack(columns, axis=1), np.isin(names, [*held, *impulses]))
-        sigma = None if t.sigma is None else t.sigma[:, kept]
-        run = Trajectory(t.time, t.values[:, kept], t.label, sigma, signal)
+        run = replace(t.select(kept), controls=signal)
         trajectories.append(with_moments(run, np.isin(names, list(impulses))))
     # An empty cell means no dose, so it is not a missing value.
     blank = tuple(f"Column {name!r} lacks " for name in impulses)
-    messages = tuple(text for text in series.messages if not blank or not text.startswith(blank))
-    return dataclasses.replace(
-        series, states=states, trajectories=tuple(trajectories), controls=tuple(names), messages=messages
-    )
+    messages = tuple(text for text in series.messages if not text.startswith(blank))
+    return replace(series, states=states, trajectories=tuple(trajectories), controls=tuple(names), messages=messages)
 
 
 def load_with_controls(
@@ -584,17 +573,8 @@ def load_with_controls(
     """Read a table with controls, which need not be named among the states.
 
     Args:
-        path: the table, as in `load_csv`.
-        linear: columns that are interpolated linearly, as in `with_controls`.
-        held: columns that keep each value until the next sample.
-        time: column of the times; by default the one named t or time, else the first.
-        states: columns of the states; by default all other numeric columns.
-        group: column whose values distinguish the trajectories.
-        sigma: column of standard deviations by state, in the unit of the state.
-        noise: standard deviation common to all values of a state, by its name, in its unit.
-        units: units of states, controls or the time, as in `load_csv`.
-        columns: columns to compute, as in `load_csv`.
-        impulses: columns of amounts added at the sample times, as in `with_controls`.
+        path: the table; it and `time`, `states`, `group`, `sigma`, `noise`, `units` and `columns` are as in `load_csv`.
+        linear: columns that are interpolated linearly; it, `held` and `impulses` are as in `with_controls`.
 
     Raises:
         InputError: as in `load_csv` and `with_controls`, or a control that has another role too.
@@ -635,12 +615,13 @@ def read_controls(
     known = {name: value for name, value in (kept or {}).items() if name not in table.columns}
     times = table.increasing_times(path, series.time_name, [name for name in series.controls if name not in known])
     given = {series.time_name: times} | {name: np.full(len(times), value) for name, value in known.items()}
-    columns = [given[name] if name in given else table.numbers(name, "input") for name in series.controls]
-    columns = [np.nan_to_num(u) if name in empty else u for name, u in zip(series.controls, columns, strict=True)]
-    for name, column in zip(series.controls, columns, strict=True):
-        if np.isnan(column[0]):
+    values = []
+    for name, held in zip(series.controls, own.held.tolist(), strict=True):
+        u = given[name] if name in given else table.numbers(name, "input")
+        u = np.nan_to_num(u) if name in empty else u
+        if np.isnan(u[0]):
             raise InputError(f"{path}: input {name!r} has no value in the first row; fill it in")
-    values = [fill_gaps(times, u, bool(h)) for u, h in zip(columns, own.held, strict=True)]
+        values.append(fill_gaps(times, u, held))
     return Signal(times, np.stack(values, axis=1), own.held)
 
 
@@ -680,11 +661,13 @@ def with_interpolations(series: TimeSeries, interpolations: Mapping[str, str]) -
     return with_controls(series, linear, held)
 
 
-def _column(series: TimeSeries, t: Trajectory, name: str, held: bool) -> Array:
+def _column(series: TimeSeries, t: Trajectory, name: str, held: bool, impulse: bool) -> Array:
     """Values of one control in one trajectory, with gaps filled."""
     if name == series.time_name:
         return t.time
     i = series.states.index(name)
+    if impulse:
+        return np.nan_to_num(t.values[:, i])
     if t.sigma is not None and np.isfinite(t.sigma[:, i]).any():
         raise InputError(f"input {name!r} has standard deviations, but inputs are taken as exact; leave these out")
     if not np.isfinite(t.values[0, i]):
@@ -702,12 +685,12 @@ def append_controls(series: TimeSeries) -> TimeSeries:
     if not series.controls:
         return series
     states = (*series.states, *series.controls)
-    check_names([*states], len(states))
+    check_names(states)
     trajectories = tuple(t.spread(range(series.n_states), len(states)) for t in series.trajectories)
     for t in trajectories:
         assert t.controls is not None  # all trajectories of a series have the same controls
         t.values[:, series.n_states :] = t.controls.values
-    return dataclasses.replace(series, states=states, trajectories=trajectories)
+    return replace(series, states=states, trajectories=trajectories)
 
 
 def drop_appended_controls(series: TimeSeries) -> TimeSeries:
@@ -716,7 +699,7 @@ def drop_appended_controls(series: TimeSeries) -> TimeSeries:
         return series
     own = np.flatnonzero(~series.is_control)
     trajectories = tuple(t.select(own) for t in series.trajectories)
-    return dataclasses.replace(series, states=tuple(series.states[i] for i in own), trajectories=trajectories)
+    return replace(series, states=tuple(series.states[i] for i in own), trajectories=trajectories)
 
 
 def sampling_errors(series: TimeSeries) -> Array:
@@ -727,14 +710,15 @@ def sampling_errors(series: TimeSeries) -> Array:
     """
     missed = np.zeros(len(series.states) + len(series.controls))
     runs = [t.controls for t in series.trajectories if t.controls is not None and len(t.time) > 2]
+
+    def spread_of_integral(rate: Callable[[Signal], Array]) -> Array:
+        integrals = [np.cumsum(rate(u) * np.diff(u.times)[1:, None], axis=0) for u in runs]
+        return np.asarray(np.sqrt(sum(integral.var(axis=0) for integral in integrals)))
+
     if runs:
-        steps = [np.diff(u.times)[1:, None] for u in runs]
-        off = [np.cumsum(u.chord_errors * h, axis=0) for u, h in zip(runs, steps, strict=True)]
-        moved = [
-            np.cumsum((u.values[1:-1] - u.values.mean(axis=0)) * h, axis=0) for u, h in zip(runs, steps, strict=True)
-        ]
-        of_off, of_moved = (np.sqrt(sum(run.var(axis=0) for run in parts)) for parts in (off, moved))
-        missed[len(series.states) :] = of_off / np.where(of_moved > 0.0, of_moved, np.inf)
+        off = spread_of_integral(lambda u: u.chord_errors)
+        moved = spread_of_integral(lambda u: u.values[1:-1] - u.values.mean(axis=0))
+        missed[len(series.states) :] = off / np.where(moved > 0.0, moved, np.inf)
     return missed
 
 

@@ -247,6 +247,8 @@ def _texts(frame: pd.DataFrame, first: int) -> pd.DataFrame:
 
 
 def _column_texts(cells: Iterable[Any]) -> list[str]:
+    # A period, such as a month, is written as its first date.
+    cells = [cell.to_timestamp() if isinstance(cell, pd.Period) else cell for cell in cells]
     cells = [None if cell is pd.NaT else cell for cell in cells]
     stamps = [cell for cell in cells if isinstance(cell, datetime)]
     # Spreadsheets and pandas lack plain dates: a column of midnights holds dates.

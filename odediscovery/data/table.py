@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from odediscovery.data.dates import Clock, is_clock, is_date, is_moment, times_in
+from odediscovery.data.dates import Clock, kind_of_time, times_in
 from odediscovery.data.signals import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
@@ -94,15 +94,14 @@ class Table:
 
         Clocks beside dates are refused, unless the dates are `groups`.
         """
-        cells = self._present(name)
-        if not cells.empty and not _is_plain(cells) and is_clock(cells.iloc[0]):
-            for other in (column for column in self.columns if column not in groups):
-                beside = self._present(other)
-                if not beside.empty and not _is_plain(beside) and is_date(beside.iloc[0]):
+        if self._kind(name) == "clock":
+            for other in self.columns:
+                if other not in groups and self._kind(other) == "date":
                     raise InputError(
                         f"column {name!r} holds clocks and column {other!r} dates: expected one column with both, such "
                         "as 2020-03-01 12:00:00; join them"
                     )
+        cells = self._present(name)
         moments = None if cells.empty or _is_plain(cells) else times_in(name, cells, self.lines, runs)
         return (self.numbers(name, "time"), None) if moments is None else moments
 
@@ -126,15 +125,13 @@ class Table:
         for line, row in (texts == "").loc[lambda blank: blank.any(axis=1)].head(1).iterrows():
             raise InputError(f"line {line}, column {texts.columns[row.argmax()]!r}: the group is missing")
         joined = texts.iloc[:, 0].str.cat(texts.iloc[:, 1:], sep=", ") if len(names) > 1 else texts.iloc[:, 0]
-        codes, labels = pd.factorize(joined)
-        ends = np.cumsum(np.bincount(codes, minlength=len(labels)))[:-1]
-        found: dict[str, list[int]] = {}
-        for written, rows in zip(labels, np.split(np.argsort(codes, kind="stable"), ends), strict=True):
-            label = clean_name(written)
-            if label not in found:
-                check_letters(label)
-            found.setdefault(label, []).extend(rows.tolist())
-        return {label: sorted(rows) for label, rows in found.items()}
+        codes, written = pd.factorize(joined)
+        same, labels = pd.factorize(written.map(clean_name))
+        for label in labels:
+            check_letters(label)
+        rows = np.argsort(same[codes], kind="stable")
+        ends = np.cumsum(np.bincount(same[codes]))[:-1]
+        return {label: own.tolist() for label, own in zip(labels, np.split(rows, ends), strict=True)}
 
     def labels(self, taken: Collection[str]) -> dict[str, list[str]]:
         """The columns, but for the `taken` ones, of a few texts or numbers that may say what a row holds [rows]."""
@@ -174,7 +171,8 @@ class Table:
         usual += [name for name in names if name == self.time]
         if not self.of_frame:
             return next((name for name in ("t", "time") if name in usual), [*usual, *names][0])
-        dated = [name for name in names if self._holds_moments(name)]
+        # A table may have other clocks than its times.
+        dated = [name for name in names if self._kind(name) in ("date", "duration")]
         if not usual and len(dated) != 1:
             raise InputError(
                 "nothing says where the times of the frame are: expected a column called t or time, or an index of "
@@ -251,10 +249,10 @@ class Table:
             cell = "" if "." in cell else cell.replace(",", ".")
         return float(cell) if NUMBER.fullmatch(cell) or _INFINITE.fullmatch(cell) else np.nan
 
-    def _holds_moments(self, name: str) -> bool:
-        """Whether a column begins with a date or a duration."""
+    def _kind(self, name: str) -> str:
+        """What the first cell of a column is: "date", "clock" or "duration"; "" for anything else."""
         cells = self._present(name)
-        return not cells.empty and not _is_plain(cells) and is_moment(str(cells.iloc[0]))
+        return "" if cells.empty or _is_plain(cells) else kind_of_time(str(cells.iloc[0]))
 
 
 def _is_plain(cells: pd.Series) -> bool:
@@ -297,10 +295,8 @@ def names_in(states: Iterable[str]) -> list[str]:
         raise InputError(f"states: expected a list of names, got {states!r}; give one name for each column") from None
 
 
-def check_names(names: Sequence[str], expected: int | None) -> None:
-    """Check that the names of the time and the states are valid, distinct and of the expected number."""
-    if expected is not None and len(names) != expected:
-        raise InputError(f"expected {expected - 1} names of states, got {len(names) - 1}")
+def check_names(names: Sequence[str]) -> None:
+    """Check that the names of the time and the states are valid and distinct."""
     for name in names:
         if not isinstance(name, str) or not name or name != clean_name(name):
             raise InputError(f"a name should be text on one line without outer blanks, got {shortened(name)}")

@@ -158,7 +158,7 @@ def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
     columns = [name for name in states if name not in blank]
     columns += [name for name in ways if name != time_name]
     sigma, group, units = document.get("sigma_columns", {}), document["group"], document["units"]
-    check_names([time_name, *states, *(name for name in ways if name != time_name)], None)
+    check_names([time_name, *states, *(name for name in ways if name != time_name)])
     texts = [*sigma, *sigma.values(), *units, *units.values(), *([] if group is None else [group])]
     for name in _texts(texts, "units"):
         check_letters(name)
