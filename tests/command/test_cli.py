@@ -101,9 +101,9 @@ def test_ctrl_c_keeps_the_best_so_far_and_a_second_one_ends_at_once(data, signal
 
 
 def test_simulate_obeys_its_options(capsys):
-    fsir, runs = ["simulate", "fsir", "--samples", "7", "--until", "50", "--set", "beta=0.1", "--set", "S=90"], []
-    for more in ([], *(["--noise", "0.05", "--seed", seed] for seed in ("1", "1", "2"))):
-        assert main([*fsir, *more]) == 0
+    fsir, runs = "simulate fsir --samples 7 --until 50 --set beta=0.1 --set S=90", []
+    for more in ("", *(f" --noise 0.05 --seed {seed}" for seed in (1, 1, 2))):
+        assert main((fsir + more).split()) == 0
         runs.append(table(capsys.readouterr().out)[1])
     clean, first, again, other = runs
     assert clean.shape == (7, 4) and clean[-1, 0] == 50.0 and clean[0, 1] == 90.0
@@ -161,8 +161,7 @@ def test_a_closed_pipe_ends_quietly(saved, command, reader, shown):
 def test_a_pipe_is_written_to_and_a_link_stays_one(tmp_path):
     simulate = ["simulate", "fsir", "--samples", "5", "--out"]
     command = [sys.executable, "-m", "odediscovery", *simulate, "/dev/stdout"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0 and done.stdout.startswith("t,S,I,R\n")
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("t,S,I,R\n")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
     assert main([*simulate, str(tmp_path / "link.csv")]) == 0
     assert (tmp_path / "link.csv").is_symlink() and (tmp_path / "real.csv").is_file()
@@ -172,18 +171,12 @@ GOOD = "t,S,I\n" + "".join(f"{k},{100 - k},{k + 1}\n" for k in range(12))
 
 # name of the case: (content of data.csv, further arguments of fit, what the message says)
 FIT = {
-    "empty file": ("", [], "empty"),
-    "binary garbage": (bytes(range(256)) * 8, [], "data.csv"),
     "not UTF-8": ("t,S\n0,1\n1,é\n".encode("latin-1"), [], "UTF-8"),
-    "text in a cell": (GOOD + "12,many,3\n", [], "'many'"),
     "time goes back": (GOOD + "3,1,3\n", [], "line 14"),
     "unknown part of a column": (GOOD, ["--column", "R=S+deaths"], "unknown column 'deaths'"),
-    "a column without a name": (GOOD, ["--column", "S+I"], "--column expects NAME=SUM OF COLUMNS"),
-    "too few samples": ("t,S\n0,1\n1,2\n", [], "at least"),
     "unknown state": (GOOD, ["--states", "S,Infected"], "unknown state 'Infected'"),
     "unknown group": (GOOD, ["--group", "run"], "'run'"),
     "no members": (GOOD, ["--members", "0", "--no-grow"], "leaves nothing to start from"),
-    "no time": (GOOD, ["--max-seconds", "0"], "--max-seconds must be positive"),
     "unknown recipe": (GOOD, ["--recipe", "defualt"], "did you mean 'default'"),
     "unknown option": (GOOD, ["--memberz", "3"], "--memberz"),
     "two files": (GOOD, ["other.csv"], "other.csv"),
@@ -222,8 +215,7 @@ def complaint(arguments, capsys, code=2):
 @pytest.mark.parametrize("case", FIT)
 def test_fit_refuses(place, case, capsys):
     content, arguments, expected = FIT[case]
-    data = content if isinstance(content, bytes) else content.encode()
-    (place / "data.csv").write_bytes(data)
+    (place / "data.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     assert expected in complaint(["fit", "data.csv", *arguments], capsys)
 
 

@@ -146,9 +146,7 @@ def test_the_module_ends_with_the_exit_code_of_the_command(arguments, code, monk
     assert "Usage: odediscovery" in shown.out if code == 0 else shown.err.startswith("error: ")
 
 
-@pytest.mark.parametrize(
-    "script", sorted((Path(__file__).parent.parent / ".ci").glob("*.py")), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("script", sorted((Path(__file__).parents[2] / ".ci").glob("*.py")), ids=lambda path: path.name)
 def test_scripts_of_the_project_import_names_that_exist(script):
     for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "odediscovery":

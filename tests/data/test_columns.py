@@ -171,8 +171,7 @@ def test_columns_of_standard_deviations_are_no_states(tmp_path, sigma):
 
 def test_only_some_states_need_them_and_missing_values_none(tmp_path):
     path = table(tmp_path, *ROWS, "5,,6,-1,0.3", "6,70,,1,", header=HEADER)
-    series = load_csv(path, sigma=BOTH)
-    assert np.isnan(known(series)).tolist()[-2:] == [[True, False], [False, True]]
+    assert np.isnan(known(load_csv(path, sigma=BOTH))).tolist()[-2:] == [[True, False], [False, True]]
     series = load_csv(path, states=["S", "I"], sigma={"I": "I_sd"})
     assert np.isnan(known(series)[:, 0]).all() and np.isfinite(known(series)[:-1, 1]).all()
 
@@ -253,26 +252,11 @@ def test_they_are_the_noise_and_its_shape():
     assert (level.relative_sigma[0] == 1.0).all() and level.messages == ()
 
 
-@pytest.mark.parametrize(
-    ("factor", "message"),
-    [
-        (1.0, None),
-        (2.0, None),
-        (0.5, None),
-        (5.0, r"the noise of S looks \d times smaller than its standard deviations say"),
-        (
-            0.2,
-            r"the noise of S looks \d times larger than its standard deviations say, unless it "
-            r"changes too fast between samples to tell",
-        ),
-    ],
-)
-def test_deviations_that_the_data_contradict(factor, message):
+@pytest.mark.parametrize(("factor", "word"), [(2.0, None), (0.5, None), (5.0, "smaller"), (0.2, "larger")])
+def test_deviations_that_the_data_contradict(factor, word):
     p = posed(draw(0), states=["S"], sigma=factor * BY_TURNS)
-    assert [bool(re.fullmatch(message or "", text)) for text in p.messages] == [True] * bool(message)
-
-
-# ---- the solutions, against closed forms and against a solver that sees u(t) as a function -------
+    told = rf"the noise of S looks \d times {word} than its standard deviations say"
+    assert [bool(re.match(told, text)) for text in p.messages] == [True] * bool(word)
 
 
 def test_a_held_input_jumps_at_its_samples():
@@ -280,16 +264,10 @@ def test_a_held_input_jumps_at_its_samples():
     law = Equations.parse(["x"], {"x": "u - x"}, controls=["u"])
     steps = Signal(np.array([0.0, 1.0, 3.0]), np.array([[2.0], [-1.0], [5.0]]), np.array([True]))
     found = law.simulate([0.0], [0.0, 0.5, 1.0, 2.0, 3.0, 4.0], controls=steps)[:, 0]
-    first = 2.0 - 2.0 * np.exp(-1.0)
-    second = -1.0 + (first + 1.0) * np.exp(-2.0)
-    expected = [
-        0.0,
-        2.0 - 2.0 * np.exp(-0.5),
-        first,
-        -1.0 + (first + 1.0) * np.exp(-1.0),
-        second,
-        5.0 + (second - 5.0) * np.exp(-1.0),
-    ]
+    after = lambda t, x0, u: u + (x0 - u) * np.exp(-t)  # noqa: E731
+    first = after(1.0, 0.0, 2.0)
+    second = after(2.0, first, -1.0)
+    expected = [0.0, after(0.5, 0.0, 2.0), first, after(1.0, first, -1.0), second, after(1.0, second, 5.0)]
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
@@ -312,18 +290,14 @@ def test_time_goes_on_where_other_controls_stay():
     np.testing.assert_allclose(alone.simulate([0.0], [2.0, 4.0])[:, 0], [0.0, 6.0], rtol=1e-8)
 
 
-# ---- the user's side -----------------------------------------------------------------------------
-
-
 def test_gaps_of_an_input_are_filled_and_the_rest_of_the_series_stays():
     times = [0.0, 1.0, 2.0, 4.0, 5.0, 6.0]
     u = np.array([1.0, np.nan, 3.0, 4.0, 5.0, np.nan])
     series = TimeSeries.from_arrays(times, np.column_stack([np.arange(6.0), u, u]), ["x", "a", "b"], noise={"x": 0.1})
     found = with_controls(series, ["a"], ["b"])
-    signal = found.trajectories[0].controls
-    assert signal.values.T.tolist() == [[1, 2, 3, 4, 5, 5], [1, 1, 3, 4, 5, 5]]
-    sigma = found.trajectories[0].sigma
-    assert sigma.tolist() == [[0.1]] * 6
+    (run,) = found.trajectories
+    assert run.controls.values.T.tolist() == [[1, 2, 3, 4, 5, 5], [1, 1, 3, 4, 5, 5]]
+    assert run.sigma.tolist() == [[0.1]] * 6
     back = drop_appended_controls(append_controls(found))
     assert back.states == ("x",)
     assert back.trajectories[0].values.tolist() == found.trajectories[0].values.tolist()

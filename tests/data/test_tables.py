@@ -32,17 +32,14 @@ def replaced(line, text):
 def test_reads_the_dialects_people_have(tmp_path, content):
     (tmp_path / "d.csv").write_bytes(content)
     series = load_csv(tmp_path / "d.csv")
-    assert series.states == ("S",)
-    assert series.trajectories[0].time.tolist() == [0, 1, 2, 3]
-    assert series.trajectories[0].values[:, 0].tolist() == [1, 2, 3, 4]
+    (run,) = series.trajectories
+    assert series.states == ("S",) and (run.time.tolist(), run.values.T.tolist()) == ([0, 1, 2, 3], [[1, 2, 3, 4]])
 
 
 @pytest.mark.parametrize(("header", "time"), [("S,I,Time", "Time"), ("S,I,R", "S"), ("T,t,x", "t")])
 def test_finds_the_time(tmp_path, header, time):
-    rows = [f"{k},{k},{k}" for k in range(5)]
-    series = load_csv(table(tmp_path, *rows, header=header))
-    assert series.time_name == time
-    assert series.states == tuple(name for name in header.split(",") if name != time)
+    series = load_csv(table(tmp_path, *(f"{k},{k},{k}" for k in range(5)), header=header))
+    assert (series.time_name, *series.states) == (time, *(name for name in header.split(",") if name != time))
 
 
 def test_missing_values_are_nan_and_counted(tmp_path):
@@ -55,11 +52,10 @@ def test_missing_values_are_nan_and_counted(tmp_path):
 def test_splits_into_trajectories(tmp_path):
     rows = ["b,1,0,5", "b,1,1,6", "a,1,0,7", "a,1,2,8", "a,2,0,1", "a,2,1,2", "b,1,3,9"]
     path = table(tmp_path, *rows, header="ball,drop,t,height")
-    series = load_csv(path, group=["ball", "drop"])
-    assert [t.label for t in series.trajectories] == ["b, 1", "a, 1", "a, 2"]
-    assert series.trajectories[0].time.tolist() == [0, 1, 3]
-    assert series.states == ("height",)
-    assert load_csv(path, group="ball,drop").trajectories[0].label == "b, 1"
+    for group in (["ball", "drop"], "ball,drop"):
+        series = load_csv(path, group=group)
+        assert [t.label for t in series.trajectories] == ["b, 1", "a, 1", "a, 2"]
+        assert series.trajectories[0].time.tolist() == [0, 1, 3] and series.states == ("height",)
 
 
 def test_no_file(tmp_path):
@@ -93,15 +89,10 @@ GROUP_HINT = "; if the file holds several trajectories, name the column that tel
     ("rows", "message"),
     [
         (replaced(4, "2,30,3x"), "line 4, column 'I': expected a number, got '3x'; correct it or leave the cell empty"),
-        (replaced(5, "3,-inf,4"), "line 5, column 'S': '-inf' is infinite; correct it or leave the cell empty"),
         (replaced(5, "3,1e999,4"), "line 5, column 'S': '1e999' is infinite; correct it or leave the cell empty"),
         (replaced(3, ",20,2"), "line 3: the time 't' is missing or infinite"),
         (replaced(4, "0.5,30,3"), f"line 4: the time 't' goes back: 0.5 after 1 in line 3{GROUP_HINT}"),
         (ROWS[:3], "state 'S' has 3 values in all; at least 4 are needed to fit it"),
-        (
-            ["", "", *replaced(3, "1,20,2x")],
-            "line 5, column 'I': expected a number, got '2x'; correct it or leave the cell empty",
-        ),
     ],
 )
 def test_refusals_name_line_and_column(tmp_path, rows, message):
@@ -165,11 +156,10 @@ def test_scale_makes_rms_and_interval_one():
     values = np.array([[3.0, 0.0], [np.nan, 0.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]])
     series = TimeSeries.from_arrays(np.array([0, 2, 4, 6, 9]), values * 1e200)
     scale = Scale.of(series)
-    np.testing.assert_allclose(scale.state, [3e200, 1.0])
-    assert scale.time == 2.0
-    scaled = scale.apply(series)
-    np.testing.assert_allclose(scaled.trajectories[0].time, [0, 1, 2, 3, 4.5])
-    np.testing.assert_allclose(scaled.trajectories[0].values[0], [1, 0])
+    np.testing.assert_allclose([*scale.state, scale.time], [3e200, 1.0, 2.0])
+    (scaled,) = scale.apply(series).trajectories
+    np.testing.assert_allclose(scaled.time, [0, 1, 2, 3, 4.5])
+    np.testing.assert_allclose(scaled.values[0], [1, 0])
 
 
 @pytest.mark.parametrize(
@@ -287,15 +277,13 @@ def test_columns_without_values_are_left_out_unless_they_are_named(tmp_path):
 
 def test_two_quantities_in_one_column_are_no_repeats(tmp_path):
     rows = [(t, 5.0 - t, 60.0 + 3.0 * np.sin(t)) for t in range(5)]
-    both = table(
-        tmp_path, *(f"{t},{v},{n}" for t, a, b in rows for n, v in (("cp", a), ("pca", b))), header="t,dv,dvid"
-    )
-    with pytest.raises(InputError, match="differ in 'dvid', 'cp' and 'pca', and by it in 'dv'"):
-        load_csv(both)
+    both = (f"{t},{v},{n}" for t, a, b in rows for n, v in (("cp", a), ("pca", b)))
+    told = refusal(table(tmp_path, *both, header="t,dv,dvid"))
+    assert "differ in 'dvid', 'cp' and 'pca', and by it in 'dv'" in told
     # So do three, or numbers for names, if the states are named; the order at each time does not matter.
     three = ((t, v, n) for t, a, b in rows for n, v in ((3, 900.0 + t), (1, a), (2, b)))
-    with pytest.raises(InputError, match=r"differ in 'dvid', '1\.0' and '2\.0'"):
-        load_csv(table(tmp_path, *(f"{t},{v},{n}" for t, v, n in three), header="t,dv,dvid"), states=["dv"])
+    told = refusal(table(tmp_path, *(f"{t},{v},{n}" for t, v, n in three), header="t,dv,dvid"), states=["dv"])
+    assert "differ in 'dvid', '1.0' and '2.0'" in told
     # Two observers of one quantity.
     seen = ((t, a + 0.1 * (-1) ** (t // 2 + k), n) for t, a, _ in rows for k, n in enumerate("ab"))
     series = load_csv(table(tmp_path, *(f"{t},{v},{n}" for t, v, n in seen), header="t,dv,who"))
@@ -325,9 +313,7 @@ def test_the_estimator_joins_angles_too():
 def test_noise_in_proportion_is_unknown_where_the_mean_is_nothing(tmp_path):
     random = np.random.default_rng(0)
     rows = [(0, 0.0), *((t, t * (1 + 0.1 * random.standard_normal())) for t in range(1, 11) for _ in range(3))]
-    path = tmp_path / "t.csv"
-    path.write_text("t,x\n" + "\n".join(f"{t},{x:.6g}" for t, x in rows) + "\n", encoding="utf-8")
-    sigma = load_csv(path).trajectories[0].sigma[:, 0]
+    sigma = read(tmp_path, rows).trajectories[0].sigma[:, 0]
     assert np.isnan(sigma[0]) and (sigma[1:] > 0.0).all()
 
 

@@ -38,16 +38,10 @@ def test_a_change_of_clocks_is_no_jump():
     assert counted_times([local])[0][0].tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    "times",
-    [
-        [pd.date_range("2020-03-01", periods=4), np.arange(4.0)],
-        [pd.date_range("2020-03-01", periods=4), pd.date_range("2020-03-01", periods=4, tz="UTC")],
-    ],
-)
-def test_times_of_two_kinds_are_refused(times):
+@pytest.mark.parametrize("other", [np.arange(4.0), pd.date_range("2020-03-01", periods=4, tz="UTC")])
+def test_times_of_two_kinds_are_refused(other):
     with pytest.raises(InputError, match=r"^times: expected dates"):
-        TimeSeries.from_arrays(times, [range(4), range(4)])
+        TimeSeries.from_arrays([pd.date_range("2020-03-01", periods=4), other], [range(4), range(4)])
 
 
 def test_a_missing_date_is_named():
@@ -82,9 +76,7 @@ def test_trajectories_share_one_grid_also_with_samples_missing():
     "time",
     [
         pytest.param(np.arange(12) * 0.1, id="even as written"),
-        pytest.param(np.array([0, 1, 3, 4, 6, 7, 9, 10, 12, 13], float), id="days"),
         pytest.param(np.array([0, 14, 29, 42, 56, 71, 84, 98, 112], float), id="fortnights"),
-        pytest.param(np.array([0, 60, 121, 180, 239, 300, 361, 420, 480, 540], float), id="seconds"),
         pytest.param(np.sort(np.random.default_rng(0).uniform(0.0, 9.0, 30)).round(2), id="uneven"),
         pytest.param(np.linspace(0.0, 1.0, 7).round(3), id="few"),
         pytest.param(np.linspace(0.0, 7.0, 30), id="all digits"),
@@ -97,8 +89,7 @@ def test_other_times_stay(time):
 def test_dates_stay():
     years = pd.to_datetime([f"{year}-01-01" for year in range(1990, 2010)])
     series = TimeSeries.from_frame(pd.DataFrame({"date": years, "x": np.exp(-0.1 * np.arange(20.0))}), time="date")
-    assert series.since
-    assert with_even_times(series) is series
+    assert series.since and with_even_times(series) is series
 
 
 STATES = {"prey": [1.0, 3.0, 2.0, 5.0], "pred": [4.0, 2.0, 2.5, 1.0]}
@@ -209,10 +200,8 @@ def test_levels_of_an_index_beside_the_times_are_groups():
 
 def test_a_series_of_pandas_is_a_frame_of_one_column():
     days = pd.date_range("2024-05-01", periods=5)
-    assert TimeSeries.from_frame(pd.Series(np.arange(5.0), index=days, name="cells")).states == ("cells",)
-    assert TimeSeries.from_frame(pd.Series(np.arange(5.0), index=days)).states == ("x",)
-    told = refusal(pd.Series(np.arange(5.0), index=0.5 * np.arange(5), name="cells"))
-    assert "does not count rows and is not called t or time" in told
+    for name, state in (("cells", "cells"), (None, "x")):
+        assert TimeSeries.from_frame(pd.Series(np.arange(5.0), index=days, name=name)).states == (state,)
 
 
 FRAME = pd.DataFrame({"t": [0.0, 0.1, 2.0, 3.0], "S": [4, 5, 6, 7], "who": list("abcd")})
@@ -223,9 +212,8 @@ def dated(folder, *dates):
 
 
 def same(series, other):
-    assert series.states == other.states
-    assert (series.time_name, series.messages) == (other.time_name, other.messages)
-    assert series.units == other.units
+    for part in ("states", "time_name", "messages", "units"):
+        assert getattr(series, part) == getattr(other, part)
     for a, b in zip(series.trajectories, other.trajectories, strict=True):
         assert a.label == b.label
         np.testing.assert_array_equal(a.time, b.time)
