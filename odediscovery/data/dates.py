@@ -236,18 +236,3 @@ def _kind_of_date(cell: str) -> str:
     found = DATE.fullmatch(cell)
     day, hours, zone = found.group("day", "time", "zone") if found else ("", None, None)
     return "a month" if day is None else "a date" + " and time" * bool(hours) + " with a time zone" * bool(zone)
-
-
-def brief(series: Any) -> str:
-    """Summarise a series in one line: what was measured, how often, when; then its messages as notes."""
-    names = [f"{name} [{series.units[name]}]" if name in series.units else name for name in series.states]
-    most = 12
-    shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-    runs = series.trajectories
-    several = f" of {len(runs)} trajectories" if len(runs) > 1 else ""
-    first, last = min(run.time[0] for run in runs), max(run.time[-1] for run in runs)
-    unit = f" {series.units[series.time_name]}" if series.time_name in series.units else ""
-    since = f" since {series.since}" if series.since else ""
-    acts = f", {', '.join(series.controls)} given" if series.controls else ""
-    head = f"{shown}: {series.n_samples} samples{several}, {series.time_name} from {first:g} to {last:g}{unit}{since}"
-    return "\n".join([head + acts, *(f"note: {message}" for message in series.messages)])

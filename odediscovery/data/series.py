@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from odediscovery.data.dates import brief, counted_times
+from odediscovery.data.dates import counted_times
 from odediscovery.data.frames import is_dataset, plain_frame
 from odediscovery.data.recorded import (
     check_repeats,
@@ -75,7 +75,18 @@ class TimeSeries:
     controls: tuple[str, ...] = ()
     since: str = ""
 
-    __repr__ = brief
+    def __repr__(self) -> str:
+        """What was measured, how often and when, in one line; then the messages as notes."""
+        names = [f"{name} [{self.units[name]}]" if name in self.units else name for name in self.states]
+        shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+        runs = self.trajectories
+        several = f" of {len(runs)} trajectories" if len(runs) > 1 else ""
+        span = f"from {min(run.time[0] for run in runs):g} to {max(run.time[-1] for run in runs):g}"
+        unit = f" {self.units[self.time_name]}" if self.time_name in self.units else ""
+        since = f" since {self.since}" if self.since else ""
+        acts = f", {', '.join(self.controls)} given" if self.controls else ""
+        head = f"{shown}: {self.n_samples} samples{several}, {self.time_name} {span}{unit}{since}{acts}"
+        return "\n".join([head, *(f"note: {message}" for message in self.messages)])
 
     @property
     def n_states(self) -> int:
