@@ -72,10 +72,7 @@ def fits(found: Discovery, runs: Sequence[Course]) -> list[tuple[str, bool, Mark
 
 
 def front(found: Discovery, run: Course) -> dict[str, Any]:
-    """Draw the front, and the curve of each row, simplest first, over the data of one trajectory.
-
-    Rows from earlier versions without fitted starts are drawn from `borrowed` ones.
-    """
+    """Draw the front, and the curve of each row, simplest first, over the data of one trajectory."""
     rows, cost, error, chosen = front_of(found)
     times = np.linspace(run.run.time[0], run.run.time[-1], style.PANEL_POINTS)
     curves = [_curve(found, row, run, times) for row in rows]
@@ -103,8 +100,6 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
     scores = np.array([row.criterion for row in rows], dtype=float)
     least = float(np.min(scores[np.isfinite(scores)], initial=np.inf))
     differences = [float(x) - least if np.isfinite(x) else float("nan") for x in scores]
-    # Published recipes fit no starts, so all rows have the same.
-    lost = any(row.initial_values is None for row in rows if not row.selected)
     return {
         "rows": rows,
         "chosen": chosen,
@@ -112,7 +107,6 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
         "panels": panels(found, draw, "row", ": data and curve of the shown row"),
         "differences": differences,
         "reason": _reason(found, rows, differences, chosen),
-        "borrowed": lost and found.settings.recipe == "default",
     }
 
 
@@ -139,7 +133,7 @@ def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[fl
 
 
 def _curve(found: Discovery, row: FrontRow, one: Course, times: Array) -> Array:
-    """Solution of a row, [times, states], from its own fitted start."""
+    """Solution of a row, [times, states], from its own start; published recipes fit none, so all rows have the same."""
     starts = found.initial_values if row.initial_values is None else row.initial_values
     equations = found.equations_of(one.index) if row.selected else row.equations
     # Tolerances for a picture; a solution that needs more evaluations diverges.
