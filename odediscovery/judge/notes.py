@@ -63,9 +63,10 @@ def percent(share: float) -> str:
     return f"{int(1000.0 * share + 1e-9) / 10.0:g} %"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names as a phrase: a, b and c."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+def listed(names: Sequence[str], most: int = 1000) -> str:
+    """Names as a phrase: a, b and c; of more than `most` the first and the number of the others."""
+    shown = [*names[:most], *[f"{len(names) - most} more"] * (len(names) > most)]
+    return " and ".join(part for part in (", ".join(shown[:-1]), shown[-1]) if part)
 
 
 @dataclass(frozen=True)
@@ -324,11 +325,9 @@ def thinned(every: int, few: int, on_all: bool, runs: int = 0) -> Note:
 
 def undetermined_constants(names: Sequence[str]) -> Note:
     """Doubt constants that are not larger than their standard errors, printed with (?)."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    said = ", ".join(names[:3]) + more if more else listed(names)
     return Note(
-        f"the data do not determine {said}: marked (?) in the equations, not significantly different from 0; do not "
-        "interpret these terms; prefer a row of the front without them",
+        f"the data do not determine {listed(names, 3)}: marked (?) in the equations, not significantly different from "
+        "0; do not interpret these terms; prefer a row of the front without them",
         Weight.DOUBT,
     )
 

@@ -24,6 +24,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from odediscovery.errors import InputError
+from odediscovery.judge.notes import listed
 from odediscovery.laws.expressions import constant
 from odediscovery.laws.records import monomial_names
 from odediscovery.plots.fit import MAX_BANDS, Course
@@ -98,7 +99,7 @@ def _told(found: Discovery, runs: list[Course]) -> dict[str, Any]:
         "series": series,
         "states": equations.states,
         "equations": [(state, left, terms, own, long) for state, (left, terms), own, long in parts],
-        "title": words.listed(equations.states),
+        "title": listed(equations.states, most=6),
         "outcome": words.outcome(found),
         "notes": words.notes(found),
         "scores": state_scores(found),

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from odediscovery.data.dates import date_of_time
 from odediscovery.data.series import group_column, interpolation_by_control, measured, pooled, sigma_columns
-from odediscovery.judge.notes import listed as joined
+from odediscovery.judge.notes import listed
 from odediscovery.laws.expressions import constant, law_constant
 from odediscovery.laws.records import interval
 from odediscovery.laws.terms import ONE, Bracket, Term
@@ -80,11 +80,6 @@ def explained(r2: float) -> str:
     return next(text for text in written if not text.startswith("100")).replace("%", " %")
 
 
-def listed(names: Sequence[str]) -> str:
-    """List names in a sentence: "S, I and R", "a, b, c, d, e, f and 2 more"."""
-    return joined([*names[:6], *[f"{len(names) - 6} more"] * (len(names) > 6)])
-
-
 def notes(found: Discovery) -> list[str]:
     """Turn messages into sentences with capital letter and full stop."""
     variables = (*found.equations.variables, found.series.time_name)
@@ -107,7 +102,8 @@ def summary(found: Discovery) -> str:
     several = f" of {runs} trajectories" if runs > 1 else ""
     missing = int(np.isnan(pooled(series)[:, measured(series)]).sum())
     gaps = f", {missing} values missing" if missing else ""
-    acting = f", with the input{'s'[: len(series.controls) > 1]} {listed(series.controls)}" if series.controls else ""
+    inputs = series.controls
+    acting = f", with the input{'s'[: len(inputs) > 1]} {listed(inputs, most=6)}" if inputs else ""
     if series.since:
         span = " to ".join(date_of_time(t, series.since, unit) for t in (first, last))
     else:

@@ -663,11 +663,10 @@ def outliers(found: Discovery, p: Problem) -> list[Note]:
                 named.append((far, f"{series.states[i]} at {series.time_name} = {run.time[j]:.6g}{where} ({far:.0f})"))
     if not named:
         return []
-    texts = [text for _, text in sorted(named, reverse=True)]
-    shown = texts[:3] + [f"{len(texts) - 3} more"] * (len(texts) > 3)
+    worst = listed([text for _, text in sorted(named, reverse=True)], 3)
     told = (
-        f"far off these equations, in standard deviations: {listed(shown)}; if that was a slip, empty the cell and fit "
-        "again: all constants are pulled by it"
+        f"far off these equations, in standard deviations: {worst}; if that was a slip, empty the cell and fit again: "
+        "all constants are pulled by it"
     )
     return [Note(told, Weight.CONSTANTS)]
 
