@@ -32,7 +32,7 @@ from odediscovery.plots.heatmaps import mixed_inputs
 from odediscovery.plots.portraits import resting_points
 from odediscovery.report import drawings, words
 from odediscovery.report.forecast import Forecast, forecast_of, forecast_panels, forecast_rows
-from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, sides, size
+from odediscovery.report.mathml import equation_rows
 from odediscovery.report.readings import FEW, readings
 from odediscovery.result.discovery import MOST_NOTES, Discovery, describe_chain, headline, row_lines, state_scores
 from odediscovery.result.named import units_text
@@ -90,15 +90,13 @@ def _told(found: Discovery, runs: list[Course]) -> dict[str, Any]:
     series, equations = found.series, found.equations
     visited = np.concatenate([d.visited for d in runs])
     told = readings(dataclasses.replace(equations, units=series.units), visited)
-    long = [size(side) > MAX_SIDE_SIZE for side in sides(equations)]
-    # For every equation its state, both sides as MathML, a sentence for each term, and whether it is too long to read.
-    parts = zip(equations.states, equation_rows(equations), told, long, strict=True)
     return {
         "found": found,
         "words": words,
         "series": series,
         "states": equations.states,
-        "equations": [(state, left, terms, own, long) for state, (left, terms), own, long in parts],
+        # For every equation both sides as MathML, and a sentence for each term.
+        "equations": [(left, terms, own) for (left, terms), own in zip(equation_rows(equations), told, strict=True)],
         "title": listed(equations.states, most=6),
         "outcome": words.outcome(found),
         "notes": words.notes(found),

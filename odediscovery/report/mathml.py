@@ -55,13 +55,11 @@ def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, A
 
 
 def _of_sum(expression: sympy.Expr, names: dict[sympy.Symbol, str]) -> Side:
-    terms = [_of_product(part, names) for part in sympy.Add.make_args(expression) if part != 0]
-    return tuple(sorted(terms, key=_place))
+    def place(term: Term) -> tuple[bool, float]:
+        degrees = [p.exponent.value for p in term.factors if isinstance(p.exponent, Number)]
+        return term.coefficient.value < 0, round(math.fsum(degrees), 1)
 
-
-def _place(term: Term) -> tuple[bool, float]:
-    degrees = [p.exponent.value for p in term.factors if isinstance(p.exponent, Number)]
-    return term.coefficient.value < 0, round(math.fsum(degrees), 1)
+    return tuple(sorted((_of_product(part, names) for part in sympy.Add.make_args(expression) if part != 0), key=place))
 
 
 def _of_product(term: sympy.Expr, names: dict[sympy.Symbol, str]) -> Term:
@@ -73,16 +71,13 @@ def _of_product(term: sympy.Expr, names: dict[sympy.Symbol, str]) -> Term:
 
 
 def _of_power(part: sympy.Expr, names: dict[sympy.Symbol, str]) -> Power:
-    if isinstance(part, sympy.exp):
-        return Power(Call("exp", _of_sum(part.args[0], names)))
-    base, exponent = part.as_base_exp()
+    # sympy treats exp(x) as a power of e.
+    base, exponent = (part, sympy.Integer(1)) if isinstance(part, sympy.exp) else part.as_base_exp()
     within = partial(_of_sum, names=names)
-    raised: Number | Bracket
+    raised: Number | Bracket = Bracket(within(exponent))
     if exponent.is_Number:
         value = float(exponent)
         raised = Number(value, 0.0 if value == round(value, ROUND) else math.nan)
-    else:
-        raised = Bracket(within(exponent))
     if base in names:
         return Power(Name(names[base]), raised)
     if isinstance(base, sympy.Function) and len(base.args) == 1:
@@ -112,17 +107,12 @@ def equation_rows(equations: Equations, *, errors: bool = True) -> list[tuple[Ma
 
 def size(side: Side) -> int:
     """Count the terms and factors of a sum, nested ones included."""
-    return sum(1 + sum(_size(p) for p in term.factors) for term in side)
-
-
-def _size(power: Power) -> int:
-    inner = [part.inside for part in (power.base, power.exponent) if not isinstance(part, Name | Number)]
-    return 1 + sum(map(size, inner))
+    powers = [p for term in side for p in term.factors]
+    nested = [part.inside for p in powers for part in (p.base, p.exponent) if not isinstance(part, Name | Number)]
+    return len(side) + len(powers) + sum(map(size, nested))
 
 
 def _side(side: Side, dotted: bool) -> list[Markup]:
-    if not side:
-        return [Markup("<math><mn>0</mn></math>")]
     if size(side) > MAX_SIDE_SIZE:
         told = "an expression of {} terms and factors, too long to be read; it stands in <code>result.json</code>"
         return [Markup(f'<span class="long">{told}</span>').format(size(side))]
@@ -130,13 +120,13 @@ def _side(side: Side, dotted: bool) -> list[Markup]:
 
 
 def _signed(side: Side, dotted: bool) -> list[Markup]:
-    """Typeset the terms of a sum with their signs."""
+    """Typeset the terms of a sum with their signs; 0 without terms."""
     found = []
     for i, term in enumerate(side):
         sign = MINUS if term.coefficient.value < 0 else "+" if i else ""
         mark = Markup('<mo form="{}">{}</mo>').format("infix" if i else "prefix", sign) if sign else Markup("")
         found.append(mark + term_mathml(term, dotted))
-    return found
+    return found or [Markup("<mn>0</mn>")]
 
 
 def term_mathml(term: Term, dotted: bool) -> Markup:
@@ -152,24 +142,22 @@ def term_mathml(term: Term, dotted: bool) -> Markup:
     top = _product([written, *factors] if written != WRITTEN_ONE or not factors else factors, dotted)
     if not below:
         return top
-    # A lone factor in a denominator needs no brackets.
-    inner = below[0].base if len(below) == 1 and below[0].exponent == Number(1.0) else None
-    under = _product(_factors(below, dotted), dotted)
-    if isinstance(inner, Bracket):
-        under = _sum(inner.inside, dotted)
-    return Markup("<mfrac><mrow>{}</mrow><mrow>{}</mrow></mfrac>").format(top, under)
+    return Markup("<mfrac><mrow>{}</mrow><mrow>{}</mrow></mfrac>").format(top, _enclosed(below, dotted))
 
 
 def _factors(powers: Sequence[Power], dotted: bool) -> list[Markup]:
     """Typeset powers, those of 1/2 last under one root."""
-    roots = [p.base for p in powers if p.exponent == Number(0.5)]
+    roots = [Power(p.base) for p in powers if p.exponent == Number(0.5)]
     found = [_power(p, dotted) for p in powers if p.exponent != Number(0.5)]
-    if len(roots) == 1 and isinstance(roots[0], Bracket):
-        found.append(Markup("<msqrt>{}</msqrt>").format(_sum(roots[0].inside, dotted)))
-    elif roots:
-        under = _product([_base(base, dotted) for base in roots], dotted)
-        found.append(Markup("<msqrt>{}</msqrt>").format(under))
+    if roots:
+        found.append(Markup("<msqrt>{}</msqrt>").format(_enclosed(roots, dotted)))
     return found
+
+
+def _enclosed(powers: Sequence[Power], dotted: bool) -> Markup:
+    """Typeset a product below a bar or a root, where a lone sum needs no brackets."""
+    lone = powers[0].base if len(powers) == 1 and powers[0].exponent == ONE else None
+    return _sum(lone.inside, dotted) if isinstance(lone, Bracket) else _product(_factors(powers, dotted), dotted)
 
 
 def _product(factors: Sequence[Markup], dotted: bool) -> Markup:
@@ -179,9 +167,11 @@ def _product(factors: Sequence[Markup], dotted: bool) -> Markup:
 def _power(p: Power, dotted: bool) -> Markup:
     base = _base(p.base, dotted)
     if isinstance(p.exponent, Bracket):
-        return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(base, _sum(p.exponent.inside, dotted))
-    third = third_of(p.exponent.value) if p.exponent.error == 0.0 else ""
-    written = Markup("<mn>{}</mn>").format(third.replace("-", MINUS)) if third else number_mathml(p.exponent)
+        written = _sum(p.exponent.inside, dotted)
+    elif p.exponent.error == 0.0 and (third := third_of(p.exponent.value)):
+        written = Markup("<mn>{}</mn>").format(third.replace("-", MINUS))
+    else:
+        written = number_mathml(p.exponent)
     if written == WRITTEN_ONE:
         return base
     return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(base, written)
@@ -192,17 +182,15 @@ def _base(base: Name | Call | Bracket, dotted: bool) -> Markup:
         return name_mathml(base.name)
     inside = _sum(base.inside, dotted)
     # Some fonts let brackets grow even around a single letter.
-    grows = Markup("") if "<mfrac>" in inside or "<msup>" in inside else Markup(' stretchy="false"')
-    bracket = Markup('<mrow><mo form="prefix"{}>(</mo>{}<mo form="postfix"{}>)</mo></mrow>').format(
-        grows, inside, grows
-    )
+    still = Markup("" if "<mfrac>" in inside or "<msup>" in inside else ' stretchy="false"')
+    bracket = Markup('<mrow><mo form="prefix"{0}>(</mo>{1}<mo form="postfix"{0}>)</mo></mrow>').format(still, inside)
     if isinstance(base, Bracket):
         return bracket
     return Markup("<mrow><mi>{}</mi><mo>&#x2061;</mo>{}</mrow>").format(base.function, bracket)
 
 
 def _sum(side: Side, dotted: bool) -> Markup:
-    return Markup("").join(_signed(side, dotted)) or Markup("<mn>0</mn>")
+    return Markup("").join(_signed(side, dotted))
 
 
 def number_mathml(number: Number) -> Markup:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from markupsafe import Markup
@@ -27,14 +28,24 @@ _FUNCTIONS: Mapping[str, tuple[str, Callable[[Array], Array]]] = {
     "sign": ("the sign of", np.sign),
     **{f.name: (f.phrase, f.value) for f in STATE_FUNCTIONS.values()},
 }
+
+
+def _function(name: str) -> tuple[str, Callable[[Array], Array]]:
+    """Words for a function, and its values."""
+    return _FUNCTIONS.get(name, (f"{name} of", partial(np.full_like, fill_value=np.nan)))
+
+
 _POWERS = {2.0: "the square of {}", 3.0: "the cube of {}", 0.5: "the square root of {}"}
 
 
 def readings(equations: Equations, visited: Array) -> list[list[Markup]]:
-    """Write a sentence for each term, in the order of `sides`, given values [n, variables] along the curves."""
+    """Write a sentence for each term, in the order of `sides`, given values [n, variables] along the curves.
+
+    An equation without terms has one sentence, one that is too long to be read none.
+    """
     reader = _Reader(equations, visited)
     return [
-        [reader.sentence(i, term) for term in side] if size(side) <= MAX_SIDE_SIZE else []
+        [reader.sentence(i, term) for term in side or (None,)] if size(side) <= MAX_SIDE_SIZE else []
         for i, side in enumerate(reader.sides)
     ]
 
@@ -44,33 +55,29 @@ class _Reader:
         self.equations, self.sides = equations, sides(equations)
         self.columns = dict(zip(equations.variables, visited.T, strict=True))
 
-    def sentence(self, i: int, term: Term) -> Markup:
-        state = self.equations.states[i]
-        sign = math.copysign(1.0, term.coefficient.value)
+    def sentence(self, i: int, term: Term | None) -> Markup:
+        name = name_text(self.equations.states[i])
+        if term is None:
+            return Markup("{} stays as it is.").format(name)
+        grows = term.coefficient.value > 0
         if not term.factors:
-            way = "grows" if sign > 0 else "falls"
-            return Markup("{} {} at a constant rate.").format(name_text(state), way)
-        alone = term.factors == (Power(Name(state), ONE),)
-        least, most = _range(_product(term.factors, self.columns))
-        if least < 0.0 < most:
-            return self._changing(state, term, sign, alone)
-        how = _proportion(term.factors, state)
-        if least < 0.0:
-            sign, how = -sign, how + Markup(", which is negative")
-        way = "grows" if sign > 0 else "falls"
-        end = self._pace(term) if alone else self._partner(i, term)
-        return Markup("{} {} {}{}").format(name_text(state), way, how, end)
-
-    def _changing(self, state: str, term: Term, sign: float, alone: bool) -> Markup:
-        """Describe a product that changes its sign."""
-        name = name_text(state)
-        if alone:
-            way = "drawn back to" if sign < 0 else "driven away from"
+            return Markup("{} {} at a constant rate.").format(name, _way(grows))
+        alone = term.factors == (Power(Name(self.equations.states[i]), ONE),)
+        with np.errstate(all="ignore"):
+            least, most = _range(_product(term.factors, self.columns))
+        if least < 0.0 < most and alone:
+            way = "driven away from" if grows else "drawn back to"
             return Markup("{} is {} 0 in proportion to itself{}").format(name, way, self._pace(term))
-        ways = ("rises", "falls") if sign > 0 else ("falls", "rises")
-        return Markup("{} {} while {} is positive and {} while it is negative, in proportion to it.").format(
-            name, ways[0], _phrase(term.factors), ways[1]
-        )
+        if least < 0.0 < most:
+            ways = ("rises", "falls") if grows else ("falls", "rises")
+            return Markup("{} {} while {} is positive and {} while it is negative, in proportion to it.").format(
+                name, ways[0], _phrase(term.factors), ways[1]
+            )
+        how = _proportion(term.factors, self.equations.states[i])
+        if least < 0.0:
+            grows, how = not grows, how + Markup(", which is negative")
+        end = self._pace(term) if alone else self._partner(i, term)
+        return Markup("{} {} {}{}").format(name, _way(grows), how, end)
 
     def _pace(self, term: Term) -> Markup:
         rate = term.coefficient.value
@@ -99,6 +106,10 @@ class _Reader:
         return Markup(". It is what {} loses.").format(other)
 
 
+def _way(grows: bool) -> str:
+    return "grows" if grows else "falls"
+
+
 def _opposite(a: Number, b: Number) -> bool:
     """Whether two coefficients are opposite within their errors, so that one state gains what the other loses."""
     apart = abs(a.value + b.value)
@@ -118,31 +129,20 @@ def _range(values: Array) -> tuple[float, float]:
 
 
 def _product(factors: Iterable[Power], columns: Mapping[str, Array]) -> Array:
-    rows = next(iter(columns.values())).shape
-    found = np.ones(rows)
-    with np.errstate(all="ignore"):
-        for p in factors:
-            base = _values(p.base, columns)
-            raised = p.exponent.value if isinstance(p.exponent, Number) else _sum(p.exponent.inside, columns)
-            whole = isinstance(raised, float) and raised.is_integer()
-            found = found * np.power(base if whole else np.maximum(base, 0.0), raised)
+    found = np.ones_like(next(iter(columns.values())))
+    for p in factors:
+        base = columns[p.base.name] if isinstance(p.base, Name) else _sum(p.base.inside, columns)
+        if isinstance(p.base, Call):
+            base = _function(p.base.function)[1](base)
+        raised = p.exponent.value if isinstance(p.exponent, Number) else _sum(p.exponent.inside, columns)
+        whole = isinstance(raised, float) and raised.is_integer()
+        found = found * np.power(base if whole else np.maximum(base, 0.0), raised)
     return found
 
 
-def _values(base: Name | Call | Bracket, columns: Mapping[str, Array]) -> Array:
-    if isinstance(base, Name):
-        return columns[base.name]
-    inside = _sum(base.inside, columns)
-    if isinstance(base, Bracket):
-        return inside
-    known = _FUNCTIONS.get(base.function)
-    return known[1](inside) if known else np.full_like(inside, np.nan)
-
-
 def _sum(side: Side, columns: Mapping[str, Array]) -> Array:
-    found = np.zeros(next(iter(columns.values())).shape)
-    for term in side:
-        found = found + term.coefficient.value * _product(term.factors, columns)
+    terms = [term.coefficient.value * _product(term.factors, columns) for term in side]
+    found: Array = np.sum(terms, axis=0)
     return found
 
 
@@ -177,32 +177,29 @@ def _phrase(factors: Iterable[Power]) -> Markup:
     if not below:
         return _words(above)
     top = _words(above) if above else Markup("1")
-    bounded = {_levels(p) for p in above} & {q for p in below for q in _bounds(p)}
-    remark = Markup(", which levels off") if bounded else Markup("")
+    remark = ", which levels off" if _levels_off(above, below) else ""
     return Markup("{}, divided by {}{}").format(top, _words(below), remark)
 
 
-def _levels(p: Power) -> tuple[str, float]:
-    """A state and its exponent, for comparison with a denominator."""
-    known = isinstance(p.base, Name) and isinstance(p.exponent, Number)
-    return (p.base.name, round(p.exponent.value, ROUND)) if known else ("", 0.0)  # type: ignore[union-attr]
+def _levels_off(above: Iterable[Power], below: Iterable[Power]) -> bool:
+    """Whether a factor x^n is divided by a sum with b x^n, such as 1 + b x^n."""
+    sums = [p.base.inside for p in below if isinstance(p.base, Bracket) and p.exponent == ONE]
+    growing = [term.factors for side in sums for term in side if term.coefficient.value > 0]
+    return bool(_plain_powers(above) & _plain_powers(factors[0] for factors in growing if len(factors) == 1))
 
 
-def _bounds(p: Power) -> list[tuple[str, float]]:
-    """States and exponents in a denominator 1 + b x^n."""
-    if not isinstance(p.base, Bracket) or p.exponent != ONE:
-        return []
-    single = [term.factors[0] for term in p.base.inside if len(term.factors) == 1 and term.coefficient.value > 0]
-    return [one for one in map(_levels, single) if one[0]]
+def _plain_powers(powers: Iterable[Power]) -> set[tuple[Name, float]]:
+    """States or inputs with their exponents."""
+    named = ((p.base, p.exponent) for p in powers if isinstance(p.base, Name))
+    return {(name, round(exponent.value, ROUND)) for name, exponent in named if isinstance(exponent, Number)}
 
 
 def _words(factors: Sequence[Power]) -> Markup:
     """Describe factors in words, those of equal power together: "the square root of S*I"."""
-    groups: dict[float | Power, list[Power]] = {}
+    groups: dict[Number | Bracket | Power, list[Power]] = {}
     for p in factors:
         told = isinstance(p.exponent, Number) and p.exponent.error == 0.0
-        key = p.exponent.value if told and isinstance(p.exponent, Number) else p
-        groups.setdefault(key, []).append(p)
+        groups.setdefault(p.exponent if told else p, []).append(p)
     parts = []
     for group in groups.values():
         product = Markup("\N{DOT OPERATOR}").join(_base(p.base, len(factors) > 1) for p in group)
@@ -227,8 +224,7 @@ def _base(base: Name | Call | Bracket, among: bool) -> Markup:
     inside = _plain(base.inside)
     if isinstance(base, Bracket):
         return Markup("({})").format(inside)
-    words = _FUNCTIONS[base.function][0] if base.function in _FUNCTIONS else base.function + " of"
-    return Markup("{} {}" if not among else "({} {})").format(words, inside)
+    return Markup("({} {})" if among else "{} {}").format(_function(base.function)[0], inside)
 
 
 def _plain(side: Side) -> Markup:

@@ -115,8 +115,7 @@ def test_every_term_has_a_reading_and_a_formula(kind):
     equations, n = found.equations, len(found.equations.variables)
     told = readings(equations, np.ones((3, n)))
     for side, (left, terms), own in zip(sides(equations), equation_rows(equations), told, strict=True):
-        assert len(own) == len(side) or size(side) > MAX_SIDE_SIZE
-        assert len(terms) == max(len(side), 1) or size(side) > MAX_SIDE_SIZE
+        assert len(own) == len(terms) == max(len(side), 1) or size(side) > MAX_SIDE_SIZE
         for formula in (left, *terms):
             ElementTree.fromstring(str(formula))
 
