@@ -63,7 +63,10 @@ def network_figure(network: Network, states: Sequence[str], time_name: str, titl
     scales = "Weights are dimensionless; scales: " + ", ".join(f"{name} {value:.4g}" for name, value in pairs)
     notes = [scales if any(value != 1.0 for _, value in pairs) else "Weights in the units of the data"]
     for panel in panels:
-        notes += [_mixture(panel.inputs[k], gate) for k, gate in mixed_inputs(panel.layer)]
+        for k, gate in mixed_inputs(panel.layer):
+            name, share, rest = panel.inputs[k], _number(gate), _number(1.0 - gate)
+            mixed = f"{share} {name} + {rest} is raised to the exponent, not {name}"
+            notes.append(f"A gate between 0 and 1 mixes its input with 1: rows are no products of powers,\n{mixed}")
     rows = max(len(panel.outputs) + 1.5 * len(panel.strips) for panel in panels)
     names = max(len(name) for panel in panels for name in panel.inputs) * LETTER
     widths = [panel.width for panel in panels]
@@ -80,12 +83,6 @@ def mixed_inputs(layer: Layer) -> list[tuple[int, float]]:
     """Inputs that a gate strictly between 0 and 1 mixes with 1, each with its gate."""
     gates = np.clip(layer.arrays.get("gate", ()), 0.0, 1.0)
     return [(k, float(gate)) for k, gate in enumerate(gates) if 0.0 < gate < 1.0]
-
-
-def _mixture(name: str, gate: float) -> str:
-    """Explain a gate between 0 and 1."""
-    mixed = f"{_number(gate)} {name} + {_number(1.0 - gate)} is raised to the exponent, not {name}"
-    return f"A gate between 0 and 1 mixes its input with 1: rows are no products of powers,\n{mixed}"
 
 
 def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Panel]:

@@ -41,20 +41,20 @@ def draw_portrait(
     axes: Axes, found: Discovery, runs: Sequence[Course], pair: tuple[int, int], rest: Sequence[Resting] = ()
 ) -> None:
     """Draw two states against each other; for a system of two states with nullclines and resting points."""
-    states, alone = found.equations.states, len(found.equations.states) == 2
-    chosen = list(pair)
+    states, chosen = found.equations.states, list(pair)
+    alone = len(states) == 2
     at = np.concatenate([one.visited for one in runs])
     points = np.concatenate([one.points[:, chosen] for one in runs])
     both = np.concatenate([at[:, chosen], points[np.isfinite(points).all(axis=1)]])
-    box = [ends_of(both[:, 0]), ends_of(both[:, 1])]
+    box = np.array([ends_of(column) for column in both.T])
     axes.set(xlim=box[0], ylim=box[1])
     _draw_field(axes, found.equations, at, chosen, box)
     if alone and not found.equations.controls and found.population is None:
         _draw_nullclines(axes, found.equations, chosen, box)
     for one in rest if alone else ():
+        x, y = np.array(one.point)[chosen]
         face = INK if one.stable else PAPER
-        place = np.array(one.point)[chosen]
-        axes.plot(*place, "s", ms=POINT, color=INK, mfc=face, mew=LINE_WIDTH, zorder=Depth.FRONT)
+        axes.plot(x, y, "s", ms=POINT, color=INK, mfc=face, mew=LINE_WIDTH, zorder=Depth.FRONT)
     for n, run in enumerate(runs):
         x, y = run.visited[:, chosen].T
         hue = colour(n, len(runs))
@@ -62,24 +62,20 @@ def draw_portrait(
         axes.plot(*run.points[:, chosen].T, zorder=Depth.POINT, **samples_look(runs, n))
         axes.plot(x[:1], y[:1], "o", ms=POINT, color=hue, mec=PAPER, zorder=Depth.MARK)
     axes.grid(visible=False)
-    axes.set_xlabel(with_unit(states[pair[0]], found.series.units))
-    axes.set_ylabel(with_unit(states[pair[1]], found.series.units))
+    x_name, y_name = (with_unit(states[k], found.series.units) for k in pair)
+    axes.set(xlabel=x_name, ylabel=y_name)
 
 
-def _draw_field(
-    axes: Axes, equations: Equations, at: Array, pair: list[int], box: Sequence[tuple[float, float]]
-) -> None:
+def _draw_field(axes: Axes, equations: Equations, at: Array, pair: list[int], box: Array) -> None:
     """Draw arrows as one line with gaps, which takes a few kilobytes for a hundred arrows."""
-    centres = [
-        low + (high - low) * (np.arange(n) + 0.5) / n for (low, high), n in zip(box, (ACROSS, UPWARDS), strict=True)
-    ]
-    grid = np.stack(np.meshgrid(*centres), axis=-1).reshape(-1, 2)
-    size = np.array([high - low for low, high in box])
+    # In units of cells, to preserve right angles on the page.
+    cells, size = np.array([ACROSS, UPWARDS]), box[:, 1] - box[:, 0]
+    middle = np.stack(np.meshgrid(np.arange(ACROSS) + 0.5, np.arange(UPWARDS) + 0.5), axis=-1).reshape(-1, 2)
+    grid = box[:, 0] + size * middle / cells
     apart = (grid[:, None, :] - at[None, :, pair]) / size
     x = at[np.argmin((apart**2).sum(axis=2), axis=1)].copy()
     x[:, pair] = grid
-    # In units of cells, to preserve right angles on the page.
-    rates = equations.rhs(x)[:, pair] / size * (ACROSS, UPWARDS)
+    rates = equations.rhs(x)[:, pair] / size * cells
     speed = np.hypot(*rates.T)
     moving = np.isfinite(speed) & (speed > 0)
     if not moving.any():
@@ -89,20 +85,18 @@ def _draw_field(
     rank = np.log(speed[moving])
     rank = (rank - rank.min()) / (np.ptp(rank) or 1.0)
     along *= (0.3 + (0.85 - 0.3) * rank)[:, None]
-    middle = (grid[moving] - [low for low, _ in box]) / size * (ACROSS, UPWARDS)
-    tip, tail = middle + along / 2.0, middle - along / 2.0
+    tip, tail = middle[moving] + along / 2.0, middle[moving] - along / 2.0
     back, wing = tip - 0.32 * along, 0.16 * np.stack([-along[:, 1], along[:, 0]], axis=1)
     gap = np.full_like(tip, np.nan)
     line = np.stack([tail, tip, gap, back + wing, tip, back - wing, gap], axis=1).reshape(-1, 2)
-    axes.plot(*(line / (ACROSS, UPWARDS)).T, alpha=STRONG, transform=axes.transAxes, solid_joinstyle="miter", **HAIR)
+    axes.plot(*(line / cells).T, alpha=STRONG, transform=axes.transAxes, solid_joinstyle="miter", **HAIR)
 
 
-def _draw_nullclines(axes: Axes, equations: Equations, pair: list[int], box: Sequence[tuple[float, float]]) -> None:
-    x, y = np.meshgrid(*(np.linspace(low, high, 160) for low, high in box))
+def _draw_nullclines(axes: Axes, equations: Equations, pair: list[int], box: Array) -> None:
+    x, y = np.meshgrid(*np.linspace(box[:, 0], box[:, 1], 160).T)
     points = np.zeros((x.size, 2))
     points[:, pair] = np.stack([x.ravel(), y.ravel()], axis=1)
-    with np.errstate(all="ignore"):
-        rates = equations.rhs(points)
+    rates = equations.rhs(points)
     for j, hue in zip(pair, (COLOURS[2], COLOURS[5]), strict=True):
         rate = np.where(np.isfinite(rates[:, j]), rates[:, j], np.nan).reshape(x.shape)
         if np.nanmin(rate, initial=0.0) < 0 < np.nanmax(rate, initial=0.0):
@@ -177,11 +171,9 @@ def resting_points(found: Discovery) -> list[Resting]:
 def _typical_rate(found: Discovery) -> Array:
     """Largest size of every rate at the data [states]."""
     values = pooled(found.series)
-    values = values[np.isfinite(values).all(axis=1)]
-    with np.errstate(all="ignore"):
-        rates = np.abs(found.equations.rhs(values)) if len(values) else np.ones((1, values.shape[1]))
-    typical = np.nanmax(np.where(np.isfinite(rates), rates, np.nan), axis=0)
-    return np.where(np.isfinite(typical) & (typical > 0), typical, 1.0)
+    rates = np.abs(found.equations.rhs(values[np.isfinite(values).all(axis=1)]))
+    typical = np.max(rates, axis=0, initial=0.0, where=np.isfinite(rates))
+    return np.where(typical > 0, typical, 1.0)
 
 
 def _described(equations: Equations, x: Array, size: Array) -> Resting:
@@ -189,8 +181,7 @@ def _described(equations: Equations, x: Array, size: Array) -> Resting:
     n, steps = len(x), np.diag(1e-6 * size)
     # Central differences [of, by], with amounts at least 0.
     ends = np.array([x + steps, np.where(x >= 0, np.maximum(x - steps, 0.0), x - steps)])
-    with np.errstate(all="ignore"):
-        ahead, behind = equations.rhs(ends.reshape(2 * n, n)).reshape(2, n, n)
+    ahead, behind = equations.rhs(ends.reshape(2 * n, n)).reshape(2, n, n)
     jacobian = ((ahead - behind) / np.diag(ends[0] - ends[1])[:, None]).T
     point = tuple(x.tolist())
     if not np.isfinite(jacobian).all():
