@@ -39,19 +39,18 @@ MAX_CONSTANTS = 12
 REACH = float(ndtri(0.5 + LEVEL / 2.0))
 
 
-def checks_of(found: Discovery) -> list[tuple[str, dict[str, Callable[[Axes], bool]]]]:
+def checks_of(found: Discovery) -> dict[str, dict[str, Callable[[Axes], bool]]]:
     """The first four states with titles and drawing functions of their pictures; these return False without data."""
-    residuals, solved, made = residuals_of(found), cache(partial(solution_of, found)), []
-    for k, state in enumerate(found.equations.states[:4]):
-        own = [one[:, k] for one in residuals]
-        draws: dict[str, Callable[[Axes], bool]] = {
+    residuals, solved = residuals_of(found), cache(partial(solution_of, found))
+    return {
+        state: {
             "terms over time": partial(draw_contributions, found=found, k=k, solved=solved),
             "rate against state": partial(draw_rates, found=found, k=k, solved=solved),
-            "autocorrelation of the residuals": partial(draw_autocorrelation, runs=own),
-            "normal plot of the residuals": partial(draw_normal, runs=own),
+            "autocorrelation of the residuals": partial(draw_autocorrelation, runs=[one[:, k] for one in residuals]),
+            "normal plot of the residuals": partial(draw_normal, runs=[one[:, k] for one in residuals]),
         }
-        made.append((state, draws))
-    return made
+        for k, state in enumerate(found.equations.states[:4])
+    }
 
 
 def residuals_of(found: Discovery, most: int | None = 30) -> list[Array]:
@@ -144,16 +143,14 @@ def terms_along(found: Discovery, k: int, x: Array) -> tuple[list[str], Array]:
     """
     own = found.equations_of(0)
     doses = {own.symbols[own.variables.index(name)] for name in dose_columns(found.settings) if name in own.variables}
-    parts = [part for part in sympy.Add.make_args(own.right_hand_sides[k]) if part != 0]
-    parts = [part for part in parts if not part.free_symbols or not part.free_symbols <= doses]
-    n, names, columns = len(own.states), [], []
-    for first in range(0, len(parts), n):
-        few = parts[first : first + n]
-        padded = (*few, *[sympy.Integer(0)] * (n - len(few)))
-        each = Equations(own.states, padded, own.time_name, controls=own.controls)
-        names += [cut(line.partition(" = ")[2], 34) for line in each.pretty(3).splitlines()[: len(few)]]
-        columns.append(each.rhs(x)[:, : len(few)])
-    return names, np.hstack(columns) if columns else np.zeros((len(x), 0))
+    names, columns = [], [np.zeros((len(x), 0))]
+    for part in sympy.Add.make_args(own.right_hand_sides[k]):
+        if part != 0 and not (part.free_symbols and part.free_symbols <= doses):
+            sides = (part, *[sympy.Integer(0)] * (len(own.states) - 1))
+            alone = Equations(own.states, sides, own.time_name, controls=own.controls)
+            names.append(cut(alone.pretty(3).split("\n")[0].partition(" = ")[2], 34))
+            columns.append(alone.rhs(x)[:, :1])
+    return names, np.hstack(columns)
 
 
 def draw_contributions(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:

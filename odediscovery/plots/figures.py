@@ -1,8 +1,6 @@
 """Results as pictures in files: the fit, the Pareto front, the chain of units, checks and groups.
 
-Figures are made with matplotlib's object-oriented API: no global state, no window, no effect on
-a caller's own plots. Colours are safe for colour-blind readers (Okabe and Ito), and column names
-are not read as mathematics: a `$` or `_` is an ordinary character.
+Figures are made with matplotlib's object-oriented API: no global state, no window, no effect on a caller's own plots.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -86,18 +85,15 @@ def pareto_figure(discovery: Discovery) -> Figure:
 
 def weights_figure(discovery: Discovery) -> Figure:
     """Draw the chain of units as annotated heat maps, input left, output right; the title describes the chain."""
+    network = discovery.network
     with rc_context(style.NAMES):
-        network = discovery.network
-        layers = () if network is None else network.layers
-        missing = "" if layers else "These equations were read from no network."
-        if any(layer.n_in * layer.n_out > 1000 for layer in layers):
-            missing = "Too many weights to be drawn: model.npz has them."
-        if missing or network is None:
-            figure = empty_figure(style.LEAST_WIDTH, 1.6)
-            figure.text(0.5, 0.5, missing, ha="center")
-            return figure
-        states, time_name = discovery.equations.variables, discovery.series.time_name
-        return network_figure(network, states, time_name, describe_chain(discovery))
+        if network is not None and all(layer.n_in * layer.n_out <= 1000 for layer in network.layers):
+            states, time_name = discovery.equations.variables, discovery.series.time_name
+            return network_figure(network, states, time_name, describe_chain(discovery))
+        figure = empty_figure(style.LEAST_WIDTH, 1.6)
+        missing = "Too many weights to be drawn: model.npz has them."
+        figure.text(0.5, 0.5, missing if network else "These equations were read from no network.", ha="center")
+    return figure
 
 
 def checks_figure(discovery: Discovery) -> Figure:
@@ -108,7 +104,7 @@ def checks_figure(discovery: Discovery) -> Figure:
         figure = empty_figure(WIDE, sum(heights))
         # The panel of terms is wider for their names.
         grid = figure.add_gridspec(len(heights), 4, width_ratios=(1.5, 1.0, 1.0, 1.0), height_ratios=heights)
-        for k, (state, pictures) in enumerate(states):
+        for k, (state, pictures) in enumerate(states.items()):
             for column, (title, draw) in enumerate(pictures.items()):
                 axes = figure.add_subplot(grid[k, column])
                 if not draw(axes):
@@ -193,14 +189,18 @@ def save_figure(figure: Figure, path: Path) -> None:
     if kind not in PICTURES:
         raise InputError(f"{path}: expected a picture that ends in .{', .'.join(PICTURES)}; name it so")
     stream = io.BytesIO()
-    # A missing letter is no reason to fail.
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(stream, format=kind)
+    draw_into(stream, figure, format=kind)
     try:
         write_whole(path, stream.getvalue())
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def draw_into(stream: IO[Any], figure: Figure, **options: Any) -> None:
+    """Write a figure into a stream; a letter that the font lacks is no reason to fail."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(stream, **options)
 
 
 def stack(count: int, each: float) -> float:

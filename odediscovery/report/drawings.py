@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -24,7 +23,7 @@ import odediscovery.plots.axes as style
 import odediscovery.plots.checks as checks
 from odediscovery.data.series import TimeSeries, measured
 from odediscovery.plots.axes import frame, rings, set_times
-from odediscovery.plots.figures import CELL, GROUP, MAX_PANELS, stack
+from odediscovery.plots.figures import CELL, GROUP, MAX_PANELS, draw_into, stack
 from odediscovery.plots.fit import Course, course_of, draw_state, thinned
 from odediscovery.plots.front import cut_axis, draw_front, front_of, meaning_of_complexity
 from odediscovery.plots.heatmaps import network_figure
@@ -162,21 +161,23 @@ def portraits(
 def state_checks(found: Discovery) -> list[dict[str, Any]]:
     """Draw the checks of the first states: terms in the order of their colours, and drawings by title."""
     made = []
-    for k, (state, pictures) in enumerate(checks.checks_of(found)):
+    for k, (state, pictures) in enumerate(checks.checks_of(found).items()):
         terms: list[str] = []
         drawings = {}
+
+        def draw_named(axes: Axes, draw: Any, terms: list[str] = terms) -> Any:
+            drawn = draw(axes)
+            terms.extend(axes.get_legend_handles_labels()[1])
+            return drawn
+
         for place, (title, draw) in enumerate(pictures.items()):
-
-            def draw_named(axes: Axes, draw: Any = draw, terms: list[str] = terms) -> Any:
-                drawn = draw(axes)
-                terms.extend(axes.get_legend_handles_labels()[1])
-                return drawn
-
             # The rate of a single state is among the portraits.
-            if place != 1 or len(found.equations.states) > 1:
-                drawings[title] = svg(draw_named, f"check{k}x{place}", f"{title}: {state}", width=NARROW, height=SMALL)
-        shown = {title: drawing for title, drawing in drawings.items() if drawing}
-        made.append({"state": state, "terms": terms[:-1], "drawings": shown})
+            if place == 1 and len(found.equations.states) == 1:
+                continue
+            named, label = partial(draw_named, draw=draw), f"{title}: {state}"
+            if drawing := svg(named, f"check{k}x{place}", label, width=NARROW, height=SMALL):
+                drawings[title] = drawing
+        made.append({"state": state, "terms": terms[:-1], "drawings": drawings})
     return made
 
 
@@ -265,11 +266,9 @@ def inline(figure: Figure, name: str, label: str, shares: tuple[float, float] | 
     """Convert a figure to an `<svg>` element in the style of the page; `shares` of its own width bound its width."""
     stream = io.StringIO()
     # Identifiers are hashes with the name of the drawing: unique in a page, and the same for the same result.
-    # The browser supplies letters that matplotlib's font lacks.
-    with warnings.catch_warnings(), rc_context(style.PAGE | {"svg.hashsalt": name}):
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    with rc_context(style.PAGE | {"svg.hashsalt": name}):
         nobody = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(stream, format="svg", transparent=True, metadata=nobody)
+        draw_into(stream, figure, format="svg", transparent=True, metadata=nobody)
     head, _, drawing = stream.getvalue().partition("</style>\n </defs>")
     box = re.search(r'viewBox="([^"]*)"', head)
     assert box is not None and drawing
