@@ -23,7 +23,7 @@ from odediscovery.report.mathml import DIGITS, name_text, sides, split_number, t
 from odediscovery.result.discovery import Discovery, head, is_of_a_form, shown_notes, verdict
 from odediscovery.result.named import constant_records, named_rows
 from odediscovery.result.survival import shares_of
-from odediscovery.settings import RECIPES, Settings, flag_of
+from odediscovery.settings import Settings, flag_of, settings_for
 
 # Every verdict with a word for the style sheet and its meaning for users of the equations.
 MEANINGS = {
@@ -72,10 +72,8 @@ def explained(r2: float) -> str:
         return "unknown"
     if r2 <= 0.0:
         return "none"
-    if r2 > 1.0 - 1e-12:
-        return "100 %"
     if r2 > 0.99999:
-        return "more than 99.999 %"
+        return "100 %" if r2 > 1.0 - 1e-12 else "more than 99.999 %"
     written = (f"{r2:.{digits}%}" for digits in count(1))
     return next(text for text in written if not text.startswith("100")).replace("%", " %")
 
@@ -121,24 +119,22 @@ def command(found: Discovery) -> str | None:
     if group is not None:
         parts += ["--group", group]
     ways = interpolation_by_control(series)
+    hidden = list(settings.hidden_states)
     lists = {
+        "--states": [s for s in series.states if hidden and s not in hidden],
         "--inputs": [n for n, way in ways.items() if way == "linear"],
         "--held-inputs": [n for n, way in ways.items() if way == "held"],
         "--sigma-columns": [f"{s}={c}" for s, c in sigma_columns(series).items()],
-        "--hidden-states": list(settings.hidden_states),
+        "--hidden-states": hidden,
     }
-    if settings.hidden_states:
-        seen = [s for s in series.states if s not in settings.hidden_states]
-        lists = {"--states": seen, **lists}
     for option, names in lists.items():
         if any("," in name or name != name.strip() for name in names):
             return None
         if names:
             parts += [option, ",".join(names)]
     parts += _flags(settings)
-    if found.survival is not None:
-        parts += ["--bootstrap", str(found.survival.draws)]
-    parts += ["--profile"] if found.profiles else []
+    parts += [] if found.survival is None else ["--bootstrap", str(found.survival.draws)]
+    parts += ["--profile"] * bool(found.profiles)
     return " ".join(map(quoted, parts))
 
 
@@ -154,7 +150,7 @@ def without_breaks(text: str) -> Markup:
 
 def _chosen_settings(settings: Settings) -> Iterator[tuple[dataclasses.Field[Any], Any, bool]]:
     """Every option, its value, and whether it differs from the recipe."""
-    own = Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
+    own = settings_for(settings.recipe)
     for field in dataclasses.fields(Settings):
         value = getattr(settings, field.name)
         yield field, value, value != getattr(own, field.name)
@@ -273,15 +269,14 @@ def typeset(written: str) -> Markup:
 
 def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
     """Start values of the first trajectories: label, time, one row per state."""
-    rows, series, errors = [], found.series, found.initial_value_errors
+    rows, series, values = [], found.series, found.initial_values
+    errors = np.full_like(values, np.nan) if found.initial_value_errors is None else found.initial_value_errors
     most = max(60 // len(found.equations.states), 1)
     for j, run in enumerate(series.trajectories[:most]):
-        own = []
-        for k, state in enumerate(found.equations.states):
-            value = float(found.initial_values[j, k])
-            error = math.nan if errors is None else float(errors[j, k])
-            ends = interval(value, error, found.degrees_of_freedom) if math.isfinite(error) else None
-            own.append(_estimate(name_text(state), value, error, ends))
+        own = [
+            _estimate(name_text(state), value, error, interval(value, error, found.degrees_of_freedom))
+            for state, value, error in zip(found.equations.states, values[j].tolist(), errors[j].tolist(), strict=True)
+        ]
         date = f" ({date_of_time(run.time[0], series.since, series.units[series.time_name])})" if series.since else ""
         rows.append((run.label, f"{run.time[0]:g}{date}", own))
     return rows
