@@ -45,15 +45,7 @@ class Profile:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], equations: Equations) -> Profile:
-        """Inverse of `record()`.
-
-        Args:
-            record: plain values.
-            equations: of the result; they contain the constant.
-
-        Raises:
-            InputError: the equations have no such constant, or its value is outside the interval.
-        """
+        """Inverse of `record()`; raises InputError if `equations` have no such constant, or its value is outside."""
         low, high = record["interval"]
         found = cls(
             float(record["value"]),
@@ -71,19 +63,12 @@ class Profile:
         return found
 
     def name(self, monomials: Sequence[str]) -> str:
-        """Readable name of the constant, such as "hare*lynx in hare'".
-
-        Args:
-            monomials: names of the law's monomials.
-        """
+        """Readable name of the constant, such as "hare*lynx in hare'", from the names of the law's monomials."""
         name = monomials[self.monomial]
         return f"{name} in {self.of}'" if self.kind == "coefficient" else f"the exponent of {self.of} in {name}"
 
     def text(self, monomials: Sequence[str]) -> str:
-        """The interval as one line of text.
-
-        Args:
-            monomials: names of the law's monomials.
+        """The interval as one line of text, from the names of the law's monomials.
 
         >>> Profile(-0.0248, -0.0287, math.inf, "coefficient", 1, "hare").text(["hare", "hare*lynx"])
         "hare*lynx in hare': -0.0248, from -0.0287 to no end"
