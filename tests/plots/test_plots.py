@@ -11,13 +11,13 @@ from faces import cascade, discovery, network
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from odediscovery import Equations, TimeSeries, discover, fit_constants, settings_for, simulate_system
+from odediscovery import Equations, TimeSeries, discover, fit_constants, settings_for
 from odediscovery.command.cli import main
 from odediscovery.errors import InputError
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Covariance
 from odediscovery.networks.chain import Layer, Network
-from odediscovery.plots.axes import COLOURS, LIGHT, MUTED, draw_band, frame, frame_residuals, power_of_ten, set_times
+from odediscovery.plots.axes import frame, frame_residuals, power_of_ten, set_times
 from odediscovery.plots.checks import autocorrelation, correlations, draw_normal, group_fits, solution_of, terms_along
 from odediscovery.plots.figures import (
     checks_figure,
@@ -27,7 +27,6 @@ from odediscovery.plots.figures import (
     save_figures,
     weights_figure,
 )
-from odediscovery.plots.front import cut_axis
 from odediscovery.plots.portraits import resting_points
 from odediscovery.plots.show import plot_fit, plot_laws
 from odediscovery.report import report_html
@@ -87,11 +86,12 @@ def test_pareto_says_where_its_axis_is_cut_and_labels_no_tick_below():
     found = discovery()
     first, chosen = found.front
     failed = dataclasses.replace(first, mse=float("nan"))
-    rows = (dataclasses.replace(first, mse=12.0), failed, dataclasses.replace(chosen, mse=1e-9))
+    simple = dataclasses.replace(first, mse=12.0, name="exponential growth")
+    rows = (simple, failed, dataclasses.replace(chosen, mse=1e-9))
     figure = pareto_figure(dataclasses.replace(found, front=rows))
     figure.canvas.draw()
     axes = figure.axes[0]
-    assert "below: not to scale" in words(figure) and "1e-09" in words(figure)
+    assert {"below: not to scale", "1e-09", "exponential growth"} <= set(words(figure))
     low, high = axes.get_ylim()
     shown = [tick for tick in axes.get_yticks() if low <= tick <= high]
     assert len(shown) > 2 and min(shown) >= 1.2 and len(axes.get_yticks(minor=True)) == 0
@@ -182,20 +182,14 @@ def test_the_terms_of_an_equation_add_up_to_its_rate():
     np.testing.assert_allclose(values.sum(axis=1), found.equations.rhs(curve)[:, 0], rtol=1e-9)
 
 
-def test_resting_points_of_predator_and_prey():
+def test_resting_points_of_predator_and_prey_a_damped_swing_and_competitors():
     origin, inner = resting_points(lotka())
     assert origin.point == (0.0, 0.0) and origin.kind == "saddle"
     assert inner.point == pytest.approx((25.0, 20.0), rel=0.01) and inner.kind == "centre, to first order"
-
-
-def test_resting_points_of_a_damped_swing_and_of_competitors():
     swing = fitted({"x": "y", "y": "-x - 0.3*y"}, [1.0, 0.0], np.linspace(0, 12, 60))
     assert [one.kind for one in resting_points(swing)] == ["stable focus"]
-    law = {"x": "x - x**2 - 2*x*y", "y": "y - y**2 - 2*x*y"}
-    kinds = {
-        tuple(np.round(one.point, 1)): one.kind
-        for one in resting_points(fitted(law, [0.1, 0.08], np.arange(0, 15, 0.2)))
-    }
+    rivals = fitted({"x": "x - x**2 - 2*x*y", "y": "y - y**2 - 2*x*y"}, [0.1, 0.08], np.arange(0, 15, 0.2))
+    kinds = {tuple(np.round(one.point, 1)): one.kind for one in resting_points(rivals)}
     assert kinds[(0.0, 0.0)] == "unstable node" and kinds[(1.0, 0.0)] == "stable node"
     assert kinds[(0.3, 0.3)] == "saddle"
 
@@ -244,20 +238,6 @@ def test_noise_has_no_memory_and_a_drift_has():
     assert draw_normal(axes, [noise]) and not draw_normal(axes, [noise[:3]])
 
 
-def test_nearly_perfect_laws_stand_below_a_cut():
-    drawn, floor, lower = cut_axis(np.array([300.0, 20.0, 1e-14, 0.0, np.nan]))
-    assert floor == 2.0 and lower.tolist() == [False, False, True, True, False]
-    assert drawn[0] == 300.0 and 0 < drawn[3] < drawn[2] < floor and np.isnan(drawn[4])  # a failed row
-    kept, _, none = cut_axis(np.array([300.0, 20.0, 0.5]))
-    assert kept.tolist() == [300.0, 20.0, 0.5] and not none.any()
-
-
-def test_the_legend_of_the_front_names_textbook_laws():
-    found = discover(simulate_system("logistic"), settings_for(members=0))
-    texts = [text.get_text() for text in pareto_figure(found).legends[0].get_texts()]
-    assert any("logistic growth" in text for text in texts)
-
-
 def test_dates_stand_at_the_axis_of_times():
     days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2024-12-01"), np.timedelta64(1, "D"))
     series = TimeSeries.from_arrays(days, np.linspace(1, 2, len(days)), ["x"])
@@ -291,19 +271,14 @@ def grouped():
 
 
 @pytest.mark.long
-def test_a_group_that_does_not_follow_the_law_is_named():
+def test_a_group_that_does_not_follow_the_law_is_named_and_drawn(tmp_path):
     fits = group_fits(grouped())
     assert [one.label for one in fits if not one.follows] == ["odd 1", "odd 2", "odd 3"]
     page = report_html(grouped())
     assert "3 of 9 groups" in page and "not follow the law" in page and "<b>odd 1</b>" in page
     assert page.count('aria-label="data and curve of') == 9 and "of every group" in page
-
-
-@pytest.mark.long
-def test_pictures_are_drawn(tmp_path):
-    checks_figure(lotka()).savefig(tmp_path / "checks.png")
     groups_figure(grouped()).savefig(tmp_path / "groups.png")
-    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("checks", "groups"))
+    assert (tmp_path / "groups.png").stat().st_size > 10_000
 
 
 @pytest.mark.long
@@ -332,27 +307,11 @@ def test_axes_of_rates_say_their_units_and_cells_of_correlations_are_square():
 def test_limits_follow_the_data_and_curves_only_so_far():
     axes = Figure().add_subplot()
     frame(axes, [np.array([-100.0, 1.0, np.nan])], np.array([0.0, 1.0, np.nan]))
-    assert axes.get_ylim() == pytest.approx((-0.3 - 0.06, 1.0 + 0.06))
+    assert axes.get_ylim() == pytest.approx((-0.36, 1.06))
     frame(axes, [np.array([3.0, 5.0])], np.zeros(0))
-    assert axes.get_ylim() == pytest.approx((3.0 - 0.12, 5.0 + 0.12))
-
-
-def test_a_band_ends_where_the_state_does_unless_the_curve_goes_farther():
-    axes, times = Figure().add_subplot(), np.arange(3.0)
-    draw_band(axes, times, times, np.full(3, np.nan), (0.0, 3.0), **LIGHT)
-    assert not axes.collections
-    draw_band(axes, times, times - 1.0, np.full(3, 5.0), (0.0, 3.0), **LIGHT)
-    (path,) = axes.collections[0].get_paths()
-    assert path.vertices[:, 1].min() == -1.0 and path.vertices[:, 1].max() == 3.0
-
-
-@pytest.mark.parametrize(("runs", "colour"), [(1, COLOURS[0]), (2, MUTED)])
-def test_residuals_lie_around_a_zero_line_of_the_colour_of_the_one_curve(runs, colour):
-    axes = Figure().add_subplot()
-    frame_residuals(axes, [np.array([0.5, -2.0, np.nan])] * runs)
-    low, high = axes.get_ylim()
-    assert -low == high > 2.0
-    assert axes.lines[0].get_color() == colour
+    assert axes.get_ylim() == pytest.approx((2.88, 5.12))
+    frame_residuals(axes, [np.array([0.5, -2.0, np.nan])])
+    assert axes.get_ylim() == pytest.approx((-2.6, 2.6))
     frame_residuals(axes, [np.full(2, np.nan)])
     assert axes.get_ylim()[1] > 1.0
 
