@@ -83,7 +83,6 @@ LAZY = "command"
 # slow to load, and rooms of many modules.
 WAITING = {
     "discovery.conclude": "population.told",
-    "discovery.fit_constants": "population.told",
     "discovery.discover": "search.published.recipes search.flows.contest",
     "discovery.task": "runtime.device",
     "knowledge.dimensions": "pint",

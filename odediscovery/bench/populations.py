@@ -292,11 +292,8 @@ def _simple(row: Mapping[str, Any]) -> PowerSum | None:
     """The law of a row of `explain`."""
     if row["outcome"] != "explained":
         return None
-    law = next(one for one in (*LAWS, *RICHER) if one.name == row["law"])
-    signs, powers = map(list, zip(*law.terms, strict=True))
-    if law.free:
-        powers[-1] = row["exponent"]
-    return PowerSum(np.array([np.array(signs) * row["constants"]]), np.array(powers)[:, None])
+    law = (LAWS | RICHER)[row["law"]]
+    return law.with_exponents([row["exponent"]] * len(law.free)).law(np.log(row["constants"]))
 
 
 def _r2(series: TimeSeries, laws: Sequence[PowerSum | None]) -> float:

@@ -194,13 +194,13 @@ def _new_curve(
     hidden = [s for s, seen in zip(found.series.states, measured(found.series), strict=True) if not seen]
     series, doses = first_samples(table, found.series, hidden, [dose_column(text) for text in found.settings.doses])
     when = asked_times(found.series, until, times)
-    first = float(series.trajectories[0].time[0])
-    met = meet(law, population, series, when[when >= first], known, doses)
+    when = when[when >= series.trajectories[0].time[0]]
+    met = meet(law, population, series, when, known, doses)
     note(", ".join(f"{name} = {value:.4g}" for name, value in met.constants.items()))
     half = 1.96 * met.deviations
     names = [n for s in found.series.states for n in (s, f"{s}_low", f"{s}_high")]
-    columns = np.stack([met.values, met.values - half, met.values + half], axis=2).reshape(len(met.times), -1)
-    return [found.series.time_name, *names], _rows(map(repr, met.times.tolist()), columns)
+    columns = np.stack([met.values, met.values - half, met.values + half], axis=2).reshape(len(when), -1)
+    return [found.series.time_name, *names], _rows(map(repr, when.tolist()), columns)
 
 
 def _check_places(files: dict[str, Path | None]) -> None:

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -41,7 +40,7 @@ from odediscovery.judge.notes import (
     unresolved,
 )
 from odediscovery.judge.remarks import name_undetermined, with_enough_digits
-from odediscovery.laws.equations import Equations
+from odediscovery.laws.equations import Equations, Form
 from odediscovery.laws.power_sum import PowerSum, count, expanded
 from odediscovery.laws.records import Estimates, FoundBy, Judged, Polished, monomial_names, residual_freedom
 from odediscovery.networks.chain import Network, network_of
@@ -54,9 +53,6 @@ from odediscovery.search.refinement import leaves_nothing
 from odediscovery.settings import Settings
 from odediscovery.stages.polish import unscaled_errors, without_rounding
 from odediscovery.textbook.fit import price_of_name
-
-if TYPE_CHECKING:
-    from odediscovery.population.told import WrittenForm
 
 UNRESOLVED = 0.4  # Least movement between two samples that no interpolation follows [range of the state]
 MOSTLY = 0.7  # Least part of an error by sampling that is worth a note [standard error]
@@ -376,9 +372,9 @@ def add_messages(found: Discovery, *messages: str) -> Discovery:
 
 
 def groups_result(
-    series: TimeSeries, settings: Settings, monitor: Monitor, written: WrittenForm | None = None
+    series: TimeSeries, settings: Settings, monitor: Monitor, written: tuple[Form, Mapping[str, float]] | None = None
 ) -> Discovery:
-    """The law that all groups share, found or written by the user, with its population.
+    """The law that all groups share, with its population: found, or a form of the user with starts of its constants.
 
     Raises:
         InputError: there is only one group, or the knowledge does not fit the series.

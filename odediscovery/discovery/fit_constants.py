@@ -380,12 +380,10 @@ def _fit_groups(
     series: TimeSeries, form: Equations | Written, settings: Settings, start: Mapping[str, float], monitor: Monitor
 ) -> Discovery:
     """Fit a mixed model, with constants that differ between groups."""
-    from odediscovery.population.told import WrittenForm  # noqa: PLC0415 (many modules for few fits)
-
     written = form.texts() if isinstance(form, Equations) else form
     states = (*series.states, *settings.hidden_states)
     read = read_form(written, states, controls=series.controls, time_name=series.time_name, start=start)
-    return groups_result(series, settings, monitor, WrittenForm(read, start))
+    return groups_result(series, settings, monitor, (read, start))
 
 
 def _fit_written(

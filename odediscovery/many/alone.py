@@ -43,13 +43,13 @@ class Alone:
 
 def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source: Mapping[str, str]) -> list[Alone]:
     """The series with some labels, read from their blocks; the time limit applies to all fits together, not to each."""
-    places = label_places(table.folder, labels)
+    places = label_places(table.folder)
     for label in labels:
         if label not in places:
-            raise unknown_name("series for --folders", label, list(label_places(table.folder, None)))
+            raise unknown_name("series for --folders", label, list(places))
     own = replace(settings, max_seconds=None)
     found: dict[str, Alone] = {}
-    for number in sorted(set(places.values())):
+    for number in sorted({places[label] for label in labels}):
         block = table.blocks[number]
         for label, (t, x) in zip(*block.read(), strict=True):
             if label in labels:

@@ -126,15 +126,9 @@ def _lines(path: Path) -> Iterator[tuple[int, list[Row]]]:
             yield number, json.loads(file.readline())["rows"]
 
 
-def label_places(folder: Path, labels: Sequence[str] | None) -> dict[str, int]:
-    """Block numbers of the fitted series with these labels (None: all), by label."""
-    asked = None if labels is None else set(labels)
-    return {
-        row["series"]: number
-        for number, rows in _lines(folder / "rows.jsonl")
-        for row in rows
-        if asked is None or row["series"] in asked
-    }
+def label_places(folder: Path) -> dict[str, int]:
+    """Block numbers of the fitted series, by label."""
+    return {row["series"]: number for number, rows in _lines(folder / "rows.jsonl") for row in rows}
 
 
 def _summarised(folder: Path, name: str, blocks: int) -> Many:

@@ -35,6 +35,7 @@ from odediscovery.population.groups import (
     Measured,
     Structure,
     fit_each,
+    side_by_side,
     tied,
     without,
 )
@@ -137,11 +138,11 @@ def _best_of_each_size(rows: Sequence[T], size: Callable[[T], int], most: int) -
 
 def _curves(measured: Measured, one: Begun) -> Array:
     """Curves of a fitted law at and between the samples [points, states, groups]."""
-    data, times = measured.data, fine_times(measured.data)
-    values = np.full((len(times), *data.values.shape[1:]), np.nan)
-    fine = replace(measured, data=replace(data, times=times, values=values, doses=fine_doses(data)))
-    most = FARTHEST * data.scale[:, None]
-    return np.nan_to_num(np.clip(GroupModel(one.structure, fine, scale=data.scale).fitted(one.unknowns), -most, most))
+    times, scale = fine_times(measured), measured.scale
+    values = np.full((len(times), *measured.values.shape[1:]), np.nan)
+    fine = replace(measured, times=times, values=values, doses=fine_doses(measured))
+    most = FARTHEST * scale[:, None]
+    return np.nan_to_num(np.clip(GroupModel(one.structure, fine, scale=scale).fitted(one.unknowns), -most, most))
 
 
 def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
@@ -158,33 +159,21 @@ def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
 
 def _fit_structures(measured: Measured, begins: Sequence[tuple[Structure, Array]]) -> list[Begun]:
     """Fits of all structures to all groups in one batch, the best first."""
-    groups, many, n = measured.data.n_groups, len(begins), measured.data.n_states
-    # Every equation has places for the terms of the longest candidate.
-    longest = [max(sum(e.state == i for e in s.entries) for s, _ in begins) for i in range(n)]
-    pattern = tuple(Entry(i, q, q, 1) for q, i in enumerate(np.repeat(np.arange(n), longest).tolist()))
-    size, first = len(pattern), len(begins[0][1]) - begins[0][0].n_constants
-    # [..., structures, groups]
-    signs, w = np.zeros((size, many, groups)), np.zeros((size, n, many, groups))
-    begin, places = np.zeros((size + first, many, groups)), []
+    groups, many = measured.n_groups, len(begins)
+    model, places = side_by_side([structure for structure, _ in begins], measured)
+    size = model.n_constants
+    begin = np.zeros((model.n_unknowns, many, groups))
     for s, (structure, x) in enumerate(begins):
-        slot, own = np.cumsum([0, *longest]), dict[int, int]()
-        for e in structure.entries:
-            q = int(slot[e.state])
-            slot[e.state] += 1
-            signs[q, s], begin[q, s] = e.sign, x[e.constant]
-            w[q, :, s] = structure.exponents[e.monomial][:, None]
-            own[e.constant] = q
+        begin[places[s], s] = x[[e.constant for e in structure.entries]]
         begin[size:, s] = x[structure.n_constants :]
-        places.append([own[k] for k in sorted(own)])
     centre = begin.copy()
     centre[:size] = np.median(begin[:size], axis=2, keepdims=True)
-    whole = Structure(np.ones((size, n)), pattern)
-    model = GroupModel(whole, measured.repeated(many), signs.reshape(size, -1), w.reshape(size, n, -1))
     found, left = fit_apart(model, begin.reshape(len(begin), -1), centre.reshape(len(begin), -1))
-    unknowns, squares = found.reshape(begin.shape), left.reshape(n, many, groups)
+    unknowns, squares = found.reshape(begin.shape), left.reshape(-1, many, groups)
     counts, spread, rows = measured.counts(), measured.spread(), []
     for s, (structure, _) in enumerate(begins):
-        joined, kept = _tied(structure, unknowns[places[s], s])
+        own = {e.constant: place for e, place in zip(structure.entries, places[s], strict=True)}
+        joined, kept = _tied(structure, unknowns[[own[k] for k in sorted(own)], s])
         mean = np.maximum(squares[:, s].sum(axis=1) / np.maximum(counts, 1), LEAST_SQUARE * spread**2)
         score = float(np.sum(counts * np.log(mean))) + 2.0 * joined.n_constants * groups
         rows.append(Begun(joined, np.vstack([kept, unknowns[size:, s]]), score))
@@ -202,7 +191,7 @@ def fit_apart(model: GroupModel, begin: Array, centre: Array | None = None) -> t
 
 def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]) -> Measured:
     """The groups with proportional noise where that makes the best laws more likely, else unchanged."""
-    seen, values = measured.seen, measured.data.values
+    seen, values = measured.seen, measured.values
     positive = np.all((values > 0) | ~seen, axis=(0, 2)) & [start.kind != ANY for start in measured.starts]
     if not positive.any():
         return measured
@@ -270,8 +259,8 @@ def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
 
 def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:
     """Mixed models of the best sets of flows if a state was not measured, the best first."""
-    n = measured.data.n_states
-    hidden = [i for i in range(n) if not np.isfinite(measured.data.values[:, i]).any()]
+    n = measured.n_states
+    hidden = [i for i in range(n) if not np.isfinite(measured.values[:, i]).any()]
     ways = [(i, j) for i in range(n) for j in [*range(n), OUTSIDE] if i != j]
     sets = [flows for k in (1, 2, 3) for flows in itertools.combinations(ways, k) if _is_fed(flows, hidden, n)]
     monitor.stage("flows of all groups", len(sets))
@@ -309,25 +298,25 @@ def _structure(flows: tuple[tuple[int, int], ...], n: int) -> Structure:
 
 def _begun(measured: Measured, structure: Structure) -> Begun:
     """The fit of a structure from the best of several initial guesses, with its score in units of -2 log likelihood."""
-    data, k = measured.data, structure.n_constants
-    span = max(float(np.median(data.times[-1] - data.times[0])), ABOVE_ZERO)
+    k, scale = structure.n_constants, measured.scale
+    span = max(float(np.median(measured.times[-1] - measured.times[0])), ABOVE_ZERO)
     # Slow, medium and fast rates that the samples can resolve.
     rates = np.log(np.array(list(itertools.product((1.0, 5.0, 25.0), repeat=k))) / span)
     counts, first = measured.counts(), measured.first_starts()
-    highest = np.where(np.isfinite(data.values), data.values, -np.inf).max(axis=0)
+    highest = np.where(np.isfinite(measured.values), measured.values, -np.inf).max(axis=0)
     height = max(float(np.nanmedian(highest[counts > 0])), ABOVE_ZERO)
     for row, i in enumerate(measured.open_starts):
         if measured.starts[i].kind == SCALED:
             # The largest single amount, a start or a dose; groups without any have no information on the factor.
-            amount = np.maximum(measured.starts[i].value, data.doses[:, i].max(axis=0))
+            amount = np.maximum(measured.starts[i].value, measured.doses[:, i].max(axis=0))
             first[row] = np.log(height) - np.log(np.where(amount > 0, amount, np.median(amount[amount > 0])))
-    begin = np.vstack([np.repeat(rates.T, data.n_groups, axis=1), np.tile(first, (1, len(rates)))])
+    begin = np.vstack([np.repeat(rates.T, measured.n_groups, axis=1), np.tile(first, (1, len(rates)))])
     model, width = GroupModel(structure, measured.repeated(len(rates))), np.full(len(begin), 2.0)
-    unknowns, squares = fit_each(model, begin, 0.1 * data.scale, begin, width, steps=20)
-    value = (np.where(counts > 0, 1.0 / data.scale**2, 0.0) @ squares).reshape(len(rates), -1).sum(axis=1)
+    unknowns, squares = fit_each(model, begin, 0.1 * scale, begin, width, steps=20)
+    value = (np.where(counts > 0, 1.0 / scale**2, 0.0) @ squares).reshape(len(rates), -1).sum(axis=1)
     # The same guess for all groups, because the roles of the constants may differ between guesses.
     best, total = int(np.argmin(value)), counts.sum()
-    score = float(total * np.log(max(value[best] / total, ABOVE_ZERO))) + 2.0 * k * data.n_groups
+    score = float(total * np.log(max(value[best] / total, ABOVE_ZERO))) + 2.0 * k * measured.n_groups
     return Begun(structure, unknowns.reshape(len(begin), len(rates), -1)[:, best], score)
 
 
@@ -337,14 +326,13 @@ def odd_groups(fit: MixedFit) -> Mask:
     count = fit.model.seen.sum(axis=(0, 1))
     ratio = np.sqrt(np.einsum("tig,i->g", residual**2, 1.0 / fit.estimate.sigma**2) / np.maximum(count, 1))
     # Any law fits two values.
-    odd: Mask = (ratio > 3.0 * max(float(np.median(ratio)), 1e-12)) & (count >= 3)
-    return odd
+    return np.asarray((ratio > 3.0 * max(float(np.median(ratio)), 1e-12)) & (count >= 3))
 
 
 def leave_out_strangers(rows: Sequence[MixedFit], monitor: Monitor) -> tuple[MixedFit, Mask]:
     """The best law of all groups, or of those that follow it, and a mask of the excluded groups [groups]."""
     best, least = rows[0], criterion(rows[0]) - 10.0  # very strong evidence by BIC
-    out = np.zeros(best.model.measured.data.n_groups, bool)
+    out = np.zeros(best.model.measured.n_groups, bool)
     for row in rows[:6]:
         odd = odd_groups(row)
         if not 0 < odd.sum() <= MOST_STRANGE * len(odd):

@@ -5,7 +5,7 @@ r"""Groups that share the terms of a law but not its constants: data, solution c
 Every entry e belongs to one equation i, one product of powers j and one constant k, which is positive and kept as a
 logarithm. Two entries with the same constant are a flow from one state to another. Groups are the last axis of
 every array and are solved in parallel, by Runge-Kutta 4 with steps that are fixed beforehand; only the final
-model is solved with more steps (`Members.refined`). The noise of each state is of one of two kinds:
+model is solved with more steps (`Measured.refined`). The noise of each state is of one of two kinds:
 
     additive:      y = x + sigma e
     proportional:  log y = log x + sigma e
@@ -14,7 +14,8 @@ model is solved with more steps (`Members.refined`). The noise of each state is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -125,70 +126,23 @@ def without(structure: Structure, constant: int) -> Structure:
     return Structure(structure.exponents[used], entries, free)
 
 
-@dataclass(frozen=True, eq=False)
-class Members:
-    """Measured groups of the same states, padded to the same length."""
+def padded(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ()) -> tuple[Array, Array, Array]:
+    """Times, values and doses of groups of any length, as `Measured` holds them.
 
-    times: Array  # [samples, groups], padded with the last time
-    values: Array  # [samples, states, groups], nan where nothing was measured
-    doses: Array  # added immediately after each sample [samples, states, groups]
-    steps: int = 48  # minimum number of solver steps over the span of a group; see `refined`
+    Takes the times [samples] and values [samples, states] of every group, and doses of the shape of the values.
 
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return int(self.times.shape[1])
-
-    @property
-    def n_states(self) -> int:
-        """Number of states."""
-        return int(self.values.shape[1])
-
-    @property
-    def scale(self) -> Array:
-        """Largest absolute value of every state [states], 1 where nothing was measured."""
-        seen = np.nan_to_num(np.abs(self.values)).max(axis=(0, 2))
-        return np.where(seen > 0, seen, 1.0)
-
-    def refined(self) -> Members:
-        """The same groups, solved with twice as many steps."""
-        return replace(self, steps=2 * self.steps)
-
-    def taken(self, groups: Sequence[int] | NDArray[np.intp]) -> Members:
-        """The selected groups, in this order and possibly repeated."""
-        return Members(self.times[:, groups], self.values[:, :, groups], self.doses[:, :, groups], self.steps)
-
-    def given(self) -> Array:
-        """Sums of the doses to each state before each sample [samples, states, groups]."""
-        return np.pad(np.cumsum(self.doses[:-1], axis=0), ((1, 0), (0, 0), (0, 0)))
-
-    def grid(self) -> list[tuple[int, Array]]:
-        """Number and size [groups] of the steps from each sample to the next."""
-        longest = (self.times[-1] - self.times[0]) / self.steps
-        longest = np.where(longest > 0, longest, 1.0)
-        found = []
-        for gap in np.diff(self.times, axis=0):
-            # 1e-9 absorbs rounding; at least two steps, because early samples are close where rates are high.
-            most = max(int(np.ceil(np.max(gap / longest) - 1e-9)), 2)
-            found.append((most, gap / most))
-        return found
-
-
-def members_of(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ()) -> Members:
-    """Groups from their times [samples], values and doses [samples, states].
-
-    >>> members_of([(np.arange(3.0), np.ones((3, 1))), (np.arange(2.0), np.ones((2, 1)))]).values[2, 0].tolist()
+    >>> padded([(np.arange(3.0), np.ones((3, 1))), (np.arange(2.0), np.ones((2, 1)))])[1][2, 0].tolist()
     [1.0, nan]
     """
     longest = max(len(t) for t, _ in runs)
 
-    def padded(arrays: Sequence[Array], value: float) -> Array:
-        fill = [np.full((longest - len(x), x.shape[1]), value) for x in arrays]
-        return np.stack([np.vstack(pair) for pair in zip(arrays, fill, strict=True)], axis=2)
+    def filled(arrays: Sequence[Array], value: float) -> Array:
+        rows = [np.pad(x, ((0, longest - len(x)), (0, 0)), constant_values=value) for x in arrays]
+        return np.stack(rows, axis=2)
 
     times = np.stack([np.pad(t, (0, longest - len(t)), mode="edge") for t, _ in runs], axis=1)
-    values = padded([x for _, x in runs], np.nan)
-    return Members(times, values, padded(doses, 0.0) if doses else np.zeros(values.shape))
+    values = filled([x for _, x in runs], np.nan)
+    return times, values, filled(doses, 0.0) if doses else np.zeros(values.shape)
 
 
 # Knowledge of a start value: its sign or nothing (it is fitted); its value, given or equal to the first sample (then
@@ -206,36 +160,73 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Data of the groups, with their starts, kinds of noise, labels, covariates and doses."""
+    """Groups with the same states: samples, doses, starts, kinds of noise, labels and covariates."""
 
-    data: Members
+    times: Array  # [samples, groups], padded with the last time
+    values: Array  # [samples, states, groups], nan where nothing was measured
+    doses: Array  # added immediately after each sample [samples, states, groups]
     starts: tuple[Start, ...]  # one per state
     logarithmic: Mask  # states whose noise is proportional [states]
     labels: tuple[str, ...]
-    covariates: Mapping[str, Array]  # centred logarithms of the covariates, by name [groups]
-    dosed: tuple[tuple[int, str], ...] = ()  # dosed states and the columns of their doses, included in `data`
+    covariates: Mapping[str, Array] = field(default_factory=dict)  # centred logarithms by name [groups]
+    dosed: tuple[tuple[int, str], ...] = ()  # dosed states and the columns of their doses, included in `doses`
+    steps: int = 48  # minimum number of solver steps over the span of a group; see `refined`
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.times.shape[1])
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return int(self.values.shape[1])
+
+    @cached_property
+    def scale(self) -> Array:
+        """Largest absolute value of every state [states], 1 where nothing was measured."""
+        seen = np.nan_to_num(np.abs(self.values)).max(axis=(0, 2))
+        return np.where(seen > 0, seen, 1.0)
+
+    def refined(self) -> Measured:
+        """The same groups, solved with twice as many steps."""
+        return replace(self, steps=2 * self.steps)
+
+    def given(self) -> Array:
+        """Sums of the doses to each state before each sample [samples, states, groups]."""
+        return np.pad(np.cumsum(self.doses[:-1], axis=0), ((1, 0), (0, 0), (0, 0)))
+
+    def grid(self) -> list[tuple[int, Array]]:
+        """Number and size [groups] of the steps from each sample to the next."""
+        longest = (self.times[-1] - self.times[0]) / self.steps
+        longest = np.where(longest > 0, longest, 1.0)
+        found = []
+        for gap in np.diff(self.times, axis=0):
+            # 1e-9 absorbs rounding; at least two steps, because early samples are close where rates are high.
+            most = max(int(np.ceil(np.max(gap / longest) - 1e-9)), 2)
+            found.append((most, gap / most))
+        return found
 
     @property
     def open_starts(self) -> list[int]:
         """States whose starts are fitted."""
         return [i for i, start in enumerate(self.starts) if start.kind not in (KNOWN, EXACT)]
 
-    @property
+    @cached_property
     def seen(self) -> Mask:
         """Mask of the values that enter the likelihood, [samples, states, groups]."""
-        seen = np.isfinite(self.data.values)
+        seen = np.isfinite(self.values)
         for i, start in enumerate(self.starts):
             seen[0, i] &= start.kind != EXACT
         return seen
 
     def counts(self) -> Array:
         """Number of values of each state in the likelihood [states]."""
-        found: Array = self.seen.sum(axis=(0, 2)).astype(float)
-        return found
+        return np.asarray(self.seen.sum(axis=(0, 2)), float)
 
     def spread(self) -> Array:
         """Standard deviation of the values of each state on the scale of its noise, 1 where there is none [states]."""
-        values = np.where(self.seen, self.data.values, np.nan)
+        values = np.where(self.seen, self.values, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
             scaled = np.where(self.logarithmic[None, :, None], np.log(np.maximum(values, ABOVE_ZERO)), values)
         found = np.array([np.nanstd(x) if np.isfinite(x).any() else 1.0 for x in scaled.transpose(1, 0, 2)])
@@ -243,7 +234,7 @@ class Measured:
 
     def first_starts(self) -> Array:
         """Initial guesses of the unknowns of the starts [open starts, groups]."""
-        found = np.empty((len(self.open_starts), self.data.n_groups))
+        found = np.empty((len(self.open_starts), self.n_groups))
         for row, i in enumerate(self.open_starts):
             kind, value, factor = self.starts[i]
             guess = np.full(len(value), factor) if kind == SCALED else value
@@ -265,13 +256,15 @@ class Measured:
                     factors[i] = size
                 starts[i] = size * starts[i] if kind == SCALED else size
                 slopes[row] = 1.0 if kind == ANY else starts[i]
-            return starts, slopes, self.data.doses * factors
+            return starts, slopes, self.doses * factors
 
-    def taken(self, groups: NDArray[np.intp]) -> Measured:
-        """The selected groups, by index and possibly repeated."""
+    def taken(self, groups: Sequence[int] | NDArray[np.intp]) -> Measured:
+        """The selected groups, in this order and possibly repeated."""
         return replace(
             self,
-            data=self.data.taken(groups),
+            times=self.times[:, groups],
+            values=self.values[:, :, groups],
+            doses=self.doses[:, :, groups],
             starts=tuple(start._replace(value=start.value[groups]) for start in self.starts),
             labels=tuple(self.labels[g] for g in groups),
             covariates={name: values[groups] for name, values in self.covariates.items()},
@@ -279,11 +272,11 @@ class Measured:
 
     def repeated(self, times: int) -> Measured:
         """All groups repeated `times` times, set after set."""
-        return self.taken(np.tile(np.arange(self.data.n_groups), times))
+        return self.taken(np.tile(np.arange(self.n_groups), times))
 
     def jacobian_of_logs(self) -> float:
         """Change of -2 log likelihood from logarithms to the values of states with proportional noise."""
-        logs = (np.log(self.data.values[:, i][self.seen[:, i]]) for i in np.flatnonzero(self.logarithmic))
+        logs = (np.log(self.values[:, i][self.seen[:, i]]) for i in np.flatnonzero(self.logarithmic))
         return 2.0 * sum(float(np.sum(own)) for own in logs)
 
 
@@ -304,23 +297,23 @@ class GroupModel:
         scale: Array | None = None,
     ) -> None:
         self.structure, self.measured, self.seen = structure, measured, measured.seen
-        self.scale = measured.data.scale if scale is None else scale
+        self.scale = measured.scale if scale is None else scale
         self.n_constants, self.n_free = structure.n_constants, len(structure.free)
         self.first_start = self.n_constants + self.n_free
         self.n_unknowns = self.first_start + len(measured.open_starts)
-        self._signs = np.array([[e.sign] for e in structure.entries], float) if signs is None else signs
-        self._exponents = structure.exponents[:, :, None] if exponents is None else exponents
+        self.signs = np.array([[e.sign] for e in structure.entries], float) if signs is None else signs
+        self.exponents = structure.exponents[:, :, None] if exponents is None else exponents
 
     def _rates(self, unknowns: Array) -> Callable[[float, Array], Array]:
         """The function for dx/dt and dS/dt, of x and S in y [states, 1 + unknowns, groups]; S may be absent."""
         i, j, k = (np.array([e[at] for e in self.structure.entries], int) for at in range(3))
-        w, first_free, groups = self._exponents, self.n_constants, unknowns.shape[1]
+        w, first_free, groups = self.exponents, self.n_constants, unknowns.shape[1]
         if self.n_free:
             w = np.broadcast_to(w, (*w.shape[:2], groups)).copy()
             for f, place in enumerate(self.structure.free, start=first_free):
                 w[place] = unknowns[f]
         with np.errstate(over="ignore"):
-            sizes = self._signs * np.exp(unknowns[k])
+            sizes = self.signs * np.exp(unknowns[k])
         a, tiny = np.zeros((w.shape[1], len(w), groups)), (TINY * self.scale)[:, None]
         np.add.at(a, (i, j), sizes)
         # A power of a negative state is that of its absolute value, with the sign of a whole power; 0 if fractional.
@@ -360,7 +353,7 @@ class GroupModel:
             y[own] = moved
         found = [y]
         with np.errstate(all="ignore"):
-            for jump, (count, h) in zip(jumps, measured.data.grid(), strict=False):
+            for jump, (count, h) in zip(jumps, measured.grid(), strict=False):
                 if jump.any():
                     y = y.copy()
                     y[:, 0] += jump
@@ -374,8 +367,7 @@ class GroupModel:
 
     def fitted(self, unknowns: Array) -> Array:
         """Curves at the samples [samples, states, groups]."""
-        found: Array = self._solved(unknowns)[:, :, 0]
-        return found
+        return np.asarray(self._solved(unknowns)[:, :, 0])
 
     @np.errstate(over="ignore", invalid="ignore")  # diverging curves
     def curves(self, unknowns: Array, slopes: bool = True) -> tuple[Array, Array]:
@@ -383,24 +375,49 @@ class GroupModel:
 
         Slopes are the derivatives of the curves on that scale [samples, states, unknowns, groups].
         """
-        data, found = self.measured.data, self._solved(unknowns, slopes)
+        measured, found = self.measured, self._solved(unknowns, slopes)
         x, s = found[:, :, 0], found[:, :, 1:]
-        y = np.where(self.seen, data.values, 0.0)
+        y = np.where(self.seen, measured.values, 0.0)
         residual = np.where(self.seen, y - x, 0.0)
-        for i in np.flatnonzero(self.measured.logarithmic):
-            least = TINY * data.scale[i]
+        for i in np.flatnonzero(measured.logarithmic):
+            least = TINY * measured.scale[i]
             size = np.maximum(x[:, i], least)
             residual[:, i] = np.where(self.seen[:, i], np.log(np.maximum(y[:, i], least)) - np.log(size), 0.0)
             s[:, i] /= size[:, None]
         residual = np.nan_to_num(residual, nan=1e30, posinf=1e30, neginf=-1e30)  # squares must not overflow
         # A diverging curve gives no useful step.
-        lost = ~np.isfinite(x) | (np.abs(x) >= 0.1 * WILD * data.scale[:, None])
+        lost = ~np.isfinite(x) | (np.abs(x) >= 0.1 * WILD * measured.scale[:, None])
         kept = self.seen & ~np.logical_or.accumulate(lost.any(axis=1), axis=0)[:, None]
         return residual, np.nan_to_num(np.where(kept[:, :, None], s, 0.0), nan=0.0, posinf=0.0, neginf=0.0)
 
     def residual(self, unknowns: Array) -> Array:
         """Residuals as in `curves`, without the slopes."""
         return self.curves(unknowns, slopes=False)[0]
+
+
+def side_by_side(structures: Sequence[Structure], measured: Measured) -> tuple[GroupModel, list[list[int]]]:
+    """One model of all structures on all groups, one after the other, and the constants of the entries of each.
+
+    Every equation has places for the terms of the longest structure. Others use the last of these, so that all
+    structures have the free exponents of the first, and the signs of the rest are 0.
+    """
+    many, n = len(structures), measured.n_states
+    longest = [max(sum(e.state == i for e in one.entries) for one in structures) for i in range(n)]
+    pattern = tuple(Entry(i, q, q, 1) for q, i in enumerate(np.repeat(np.arange(n), longest).tolist()))
+    signs, w, places = np.zeros((len(pattern), many)), np.zeros((len(pattern), n, many)), list[list[int]]()
+    for s, one in enumerate(structures):
+        counts = [sum(e.state == i for e in one.entries) for i in range(n)]
+        own = [q for end, count in zip(np.cumsum(longest), counts, strict=True) for q in range(end - count, end)]
+        signs[own, s] = [e.sign for e in one.entries]
+        w[own, :, s] = one.exponents[[e.monomial for e in one.entries]]
+        places.append(own)
+    first = structures[0]
+    free = tuple(
+        (q, k) for e, q in zip(first.entries, places[0], strict=True) for j, k in first.free if e.monomial == j
+    )
+    whole = Structure(np.ones((len(pattern), n)), pattern, free)
+    signs, w = (np.repeat(x, measured.n_groups, axis=-1) for x in (signs, w))
+    return GroupModel(whole, measured.repeated(many), signs, w), places
 
 
 def fit_each(

@@ -23,7 +23,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -216,7 +216,7 @@ def fit_mixed(
     # In populations, constants typically differ by a third.
     d = np.full(len(begin), 0.3) if deviations is None else deviations
     # Square of the size of each state on the scale of its noise.
-    size = np.where(model.measured.logarithmic, 1.0, model.measured.data.scale**2)
+    size = np.where(model.measured.logarithmic, 1.0, model.measured.scale**2)
     x, last, share = begin, np.inf, 1.0
     sums, squares = _sums_of(model, x)
     sigma = np.sqrt(np.maximum(squares / np.maximum(sums.counts, 1), LEAST_SQUARE * size))
@@ -257,7 +257,7 @@ def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share:
 
 def _price_of_spread(model: GroupModel) -> float:
     """Penalty of one spread in -2 log likelihood."""
-    return max(math.log(model.measured.data.n_groups), 3.84)
+    return max(math.log(model.measured.n_groups), 3.84)
 
 
 def criterion(fit: MixedFit) -> float:
@@ -386,8 +386,7 @@ def with_spreads(row: MixedFit) -> MixedFit:
 def refined(fit: MixedFit) -> MixedFit:
     """The model refitted with twice the solver steps, at most three times, until the likelihood no longer changes."""
     for _ in range(3):
-        measured = fit.model.measured
-        model = GroupModel(fit.model.structure, replace(measured, data=measured.data.refined()))
+        model = GroupModel(fit.model.structure, fit.model.measured.refined())
         again = sound(partial(fit_mixed, model, fit.unknowns, fit.random, fit.design, fit.estimate.deviations))
         if not again:
             break

@@ -20,10 +20,9 @@ import numpy as np
 from odediscovery.data.noise import estimate_noise
 from odediscovery.data.recorded import OF_SAMPLE, dose_column, dose_factor, known_start
 from odediscovery.data.series import TimeSeries, with_latent_states
-from odediscovery.data.series import measured as has_samples
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.population.groups import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Members, Start, members_of
+from odediscovery.population.groups import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Start, padded
 from odediscovery.population.mixed import MixedFit
 from odediscovery.problem.problem import dose_statements, of_groups, where_starts_hold
 from odediscovery.runtime.arrays import Array
@@ -38,23 +37,22 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
         series = with_latent_states(series, settings.hidden_states)
     dose_statements(series, settings)
     dosed = tuple((series.states.index(state), name) for state, name in map(dose_column, settings.doses))
-    data = members_of(*_doses_of_groups(series, dosed))
+    times, values, doses = padded(*_doses_of_groups(series, dosed))
     known = dict(map(known_start, settings.starts))
     for state in known:
         if state not in series.states:
             raise unknown_name("state with a known start", state, series.states)
     _refuse_columns_of_groups(series)
-    factors, seen, starts = with_factors(series, settings), has_samples(series), list[Start]()
-    for i, state in enumerate(series.states):
-        given, first = i in dict(dosed), data.values[0, i]
-        # A dosed state without first samples was 0 before the first dose.
-        nothing = 0.0 if given and not np.isfinite(first).any() else None
-        start = _start(series, first, i, known.get(state, nothing), bool(seen[i]), given)
-        starts.append(_with_factor(start, data, i, state) if i in factors else start)
     labels = tuple(run.label or str(g + 1) for g, run in enumerate(series.trajectories))
+    factors, additive = with_factors(series, settings), np.zeros(series.n_states, bool)
+    measured = Measured(times, values, doses, (), additive, labels, dosed=dosed)
+    starts = []
+    for i, state in enumerate(series.states):
+        start = _start(series, measured, i, known.get(state))
+        starts.append(_with_factor(start, measured, i, state) if i in factors else start)
     covariates = {name: _logarithm(series, name) for name in settings.covariate}
     series = dataclasses.replace(series, messages=(*series.messages, *where_starts_hold(series, settings)))
-    return series, Measured(data, tuple(starts), np.zeros(series.n_states, bool), labels, covariates, dosed)
+    return series, dataclasses.replace(measured, starts=tuple(starts), covariates=covariates)
 
 
 def _refuse_columns_of_groups(series: TimeSeries) -> None:
@@ -72,9 +70,12 @@ def _refuse_columns_of_groups(series: TimeSeries) -> None:
         )
 
 
-def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, seen: bool, dosed: bool) -> Start:
+def _start(series: TimeSeries, measured: Measured, i: int, known: str | float | None) -> Start:
     """The start values of one state, as far as they are known."""
-    name = series.states[i]
+    name, values, dosed = series.states[i], measured.values[:, i], i in dict(measured.dosed)
+    first, seen = values[0], bool(np.isfinite(values).any())
+    if known is None and dosed and not np.isfinite(first).any():
+        known = 0.0  # before the first dose
     if known is None:
         if not seen:
             raise InputError(
@@ -82,15 +83,11 @@ def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, 
                 f'--starts "{name} = dose" with a column of doses, or "{name} = 1", or --doses "{name} = dose" with '
                 "a column of amounts at their times"
             )
-        values = np.concatenate([run.values[:, i] for run in series.trajectories])
-        least, begun = float(np.nanmin(values)), first[np.isfinite(first)]
-        middle = float(np.median(begun)) if len(begun) else 1.0
-        filled = np.where(np.isfinite(first), first, middle)
-        if least < 0 and not _is_positive_but_for_noise(series, i, values):
+        begun, positive = first[np.isfinite(first)], values[values > 0]
+        filled = np.where(np.isfinite(first), first, np.median(begun) if len(begun) else 1.0)
+        if np.nanmin(values) < 0 and not _is_positive_but_for_noise(series, i, values):
             return Start(ANY, filled)
-        positive = values[values > 0]
-        floor = 0.5 * float(positive.min()) if len(positive) else 1.0
-        return Start(POSITIVE, np.maximum(filled, floor))
+        return Start(POSITIVE, np.maximum(filled, 0.5 * positive.min() if len(positive) else 1.0))
     if known == OF_SAMPLE:
         if not np.isfinite(first).all():
             raise InputError(f"--starts {name!r} = {OF_SAMPLE}: expected a first sample in every group; fill it in")
@@ -101,7 +98,7 @@ def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, 
     return Start(KNOWN if seen else SCALED, value)
 
 
-def _with_factor(start: Start, data: Members, i: int, state: str) -> Start:
+def _with_factor(start: Start, measured: Measured, i: int, state: str) -> Start:
     """The start of a state whose doses have a fitted factor."""
     if start.kind == SCALED:
         return start
@@ -110,7 +107,7 @@ def _with_factor(start: Start, data: Members, i: int, state: str) -> Start:
             f"--doses with a factor for {state}: expected that it starts at 0 before the first dose, say so with "
             f'--starts "{state} = 0"'
         )
-    return Start(SCALED, start.value, _first_factor(data, i))
+    return Start(SCALED, start.value, _first_factor(measured, i))
 
 
 def _is_positive_but_for_noise(series: TimeSeries, i: int, values: Array) -> bool:
@@ -189,10 +186,10 @@ def with_factors(series: TimeSeries, settings: Settings) -> dict[int, str]:
     return {series.states.index(dose_column(one)[0]): name for one in settings.doses if (name := dose_factor(one))}
 
 
-def _first_factor(data: Members, i: int) -> float:
+def _first_factor(measured: Measured, i: int) -> float:
     """Rough estimate of the rise of a measured state per unit of dose: the median over all doses."""
     ratios = []
-    for given, y in zip(data.given()[:, i].T, data.values[:, i].T, strict=True):
+    for given, y in zip(measured.given()[:, i].T, measured.values[:, i].T, strict=True):
         seen = np.isfinite(y)
         amounts, rises = np.diff(given[seen], prepend=0.0), np.diff(y[seen], prepend=0.0)
         ratios += (rises[amounts > 0] / amounts[amounts > 0]).tolist()

@@ -2,9 +2,8 @@ r"""Choice of terms: each equation separately, on the integral form, with separa
 
     x_i(t) - x_i(t_0) - D_i(t) = \sum_j a_{gj} \int_{t_0}^{t} m_j(x) dt'
 
-with D the sum of doses before t.
-The coefficients a of every group g and its start value are eliminated group by group, so that the choice
-of terms uses the data of all groups although they share no constants.
+with D the sum of doses before t. The coefficients a of every group g and its start value are eliminated group by
+group, so that the choice of terms uses the data of all groups although they share no constants.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 
-from odediscovery.population.groups import ANY, EXACT, KNOWN, SCALED, Measured, Members, Structure, structure_of
+from odediscovery.population.groups import ANY, EXACT, KNOWN, SCALED, Measured, Structure, structure_of
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, products_by_column
 from odediscovery.runtime.monitor import check_time
 
@@ -50,17 +49,17 @@ def library(n: int, whole: bool) -> list[tuple[float, ...]]:
     return [row for row in rows if not whole or all(p == int(p) for p in row)]
 
 
-def fine_times(data: Members) -> Array:
+def fine_times(measured: Measured) -> Array:
     """Times of the quadrature between the samples [points, groups]."""
     share = np.arange(POINTS)[:, None] / POINTS
-    parts = [a + share * (b - a) for a, b in itertools.pairwise(data.times)]
-    return np.vstack([*parts, data.times[-1:]])
+    parts = [a + share * (b - a) for a, b in itertools.pairwise(measured.times)]
+    return np.vstack([*parts, measured.times[-1:]])
 
 
-def fine_doses(data: Members) -> Array:
+def fine_doses(measured: Measured) -> Array:
     """Doses immediately after the points of `fine_times` [points, states, groups]."""
-    found = np.zeros(((len(data.times) - 1) * POINTS + 1, *data.values.shape[1:]))
-    found[::POINTS] = data.doses
+    found = np.zeros(((len(measured.times) - 1) * POINTS + 1, *measured.values.shape[1:]))
+    found[::POINTS] = measured.doses
     return found
 
 
@@ -70,22 +69,23 @@ def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list
     Curves [points, states, groups] are solutions of a fitted law at `fine_times`, before a dose; by default they are
     splines through the samples.
     """
-    rows = library(measured.data.n_states, whole)
+    rows = library(measured.n_states, whole)
     integrals = _integrals(measured, rows, curves)
-    return [_equation(measured, i, rows, integrals) for i in range(measured.data.n_states)]
+    return [_equation(measured, i, rows, integrals) for i in range(measured.n_states)]
 
 
 def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Array | None = None) -> Array:
     """Integrals of products of powers from the start to the samples of every group [products, samples, groups]."""
-    data, fine = measured.data, fine_times(measured.data)
+    fine = fine_times(measured)
     factors = np.array([[start.factor] for start in measured.starts])
     if curves is None:
-        given = data.given() * factors
-        curves = np.stack([_smoothed(measured, g, fine[:, g], given[:, :, g]) for g in range(data.n_groups)], axis=2)
+        given = measured.given() * factors
+        every = range(measured.n_groups)
+        curves = np.stack([_smoothed(measured, g, fine[:, g], given[:, :, g]) for g in every], axis=2)
     w = np.array(rows)
     least = np.where(w % 1 == 0, -np.inf, 0.0)
     before, after = (
-        products_by_column(np.moveaxis(x, 1, 2), w, least) for x in (curves, curves + fine_doses(data) * factors)
+        products_by_column(np.moveaxis(x, 1, 2), w, least) for x in (curves, curves + fine_doses(measured) * factors)
     )
     steps = 0.5 * (before[1:] + after[:-1]) * np.diff(fine, axis=0)[:, :, None]
     sums = np.pad(np.cumsum(steps, axis=0), ((1, 0), (0, 0), (0, 0)))[::POINTS]
@@ -97,14 +97,14 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
 
     The doses given before each sample [samples, states] are subtracted first, so that the smoothed data have no jumps.
     """
-    data, curves = measured.data, []
-    count = 1 + int(np.sum(np.diff(data.times[:, g]) > 0))
+    times, curves = measured.times[:, g], []
+    count = 1 + int(np.sum(np.diff(times) > 0))
     # At the start of an interval, its dose has not been given yet.
-    index = np.minimum(np.ceil(np.arange(len(fine)) / POINTS).astype(int), len(data.times) - 1)
+    index = np.minimum(np.ceil(np.arange(len(fine)) / POINTS).astype(int), len(times) - 1)
     for i, start in enumerate(measured.starts):
-        values, before = data.values[:count, i, g], given[index, i]
+        values, before = measured.values[:count, i, g], given[index, i]
         seen = np.isfinite(values)
-        t, y, left = data.times[:count, g][seen], values[seen], (values - given[:count, i])[seen]
+        t, y, left = times[:count][seen], values[seen], (values - given[:count, i])[seen]
         if len(t) < 2:
             curves.append((left[0] if len(left) else 0.0) + before)
             continue
@@ -113,7 +113,7 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
         x = spline(np.clip(fine, t[0], t[-1]) if few else fine) + before
         if start.kind != ANY:
             x = np.maximum(x, 0.5 * y.min() if y.min() > 0 else 0.0)
-        curves.append(np.clip(x, -FARTHEST * data.scale[i], FARTHEST * data.scale[i]))
+        curves.append(np.clip(x, -FARTHEST * measured.scale[i], FARTHEST * measured.scale[i]))
     return np.stack(curves, axis=1)
 
 
@@ -135,7 +135,7 @@ class _Normal(NamedTuple):
 
 def _normal(measured: Measured, i: int, integrals: Array) -> _Normal:
     """Normal equations of state i from the integrals of all monomials [monomials, samples, groups]."""
-    start, given, y = measured.starts[i], measured.data.given()[:, i], measured.data.values[:, i]
+    start, given, y = measured.starts[i], measured.given()[:, i], measured.values[:, i]
     fixed = start.kind in (KNOWN, EXACT)
     if start.kind == SCALED:  # amounts in a fitted unit
         first = start.value + given
@@ -153,13 +153,12 @@ def _normal(measured: Measured, i: int, integrals: Array) -> _Normal:
 
 def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], integrals: Array) -> list[Candidate]:
     """The best sets of terms of one equation."""
-    data, normal = measured.data, _normal(measured, i, integrals)
-    found, ranked = list[Candidate](), list[tuple[int, ...]]()
+    normal, found, ranked = _normal(measured, i, integrals), list[Candidate](), list[tuple[int, ...]]()
     for k in (1, 2, 3):
         sized = {s: _fitted(s, normal, rows) for s in _subsets(len(rows), k, ranked)}
         best = sorted(((one, s) for s, one in sized.items() if one is not None), key=lambda pair: pair[0].score)
         ranked = [s for _, s in best]
-        found += [one for one, _ in best[: 5 if data.n_states > 1 else 12]]
+        found += [one for one, _ in best[: 5 if measured.n_states > 1 else 12]]
     return sorted(found, key=lambda one: one.score)
 
 
@@ -200,7 +199,7 @@ def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
 def first_constants(measured: Measured, structure: Structure) -> Array:
     """Initial guesses of the logarithms of the constants of given terms, from the integral form [constants, groups]."""
     integrals = _integrals(measured, [tuple(row) for row in structure.exponents.tolist()])
-    logs, count = np.zeros((structure.n_constants, measured.data.n_groups)), np.zeros((structure.n_constants, 1))
+    logs, count = np.zeros((structure.n_constants, measured.n_groups)), np.zeros((structure.n_constants, 1))
     for i in range(structure.n_states):
         own = [e for e in structure.entries if e.state == i]
         a = _normal(measured, i, integrals).solved(np.array([0, *(e.monomial + 1 for e in own)]))[0][:, 1:].T

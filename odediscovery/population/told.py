@@ -15,7 +15,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,7 +40,7 @@ from odediscovery.population.mixed import (
 )
 from odediscovery.population.pose import asked_to_vary, factor_names, law_with_doses, pose_groups, with_factors
 from odediscovery.population.written import WrittenLaw, fit_written, written_law
-from odediscovery.result.front import FrontRow
+from odediscovery.result.front import FrontRow, better_than_simpler
 from odediscovery.result.population import GroupConstant, GroupExponent, Population
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, Monitor
@@ -51,13 +50,6 @@ from odediscovery.settings import Settings
 SURELY = 4.0
 # Exponent of a covariate and its error, by constant and name.
 Powers = dict[tuple[int, str], tuple[float, float]]
-
-
-class WrittenForm(NamedTuple):
-    """A law written by the user."""
-
-    form: Form
-    starts: Mapping[str, float]  # initial guesses of some constants, by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +64,20 @@ class Told:
     messages: tuple[str, ...]  # notes for the reader, one sentence each
 
 
-def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, written: WrittenForm | None = None) -> Told:
-    """The law that all groups share, found or written by the user, with a population of constants."""
+def search_groups(
+    series: TimeSeries, settings: Settings, monitor: Monitor, written: tuple[Form, Mapping[str, float]] | None = None
+) -> Told:
+    """The law that all groups share, with a population of constants.
+
+    It is found, or `written` by the user, with initial guesses of some of its constants by name.
+    """
     series, measured = pose_groups(series, settings)
     law: WrittenLaw | None = None
     if written is None:
         rows, strange = _without_strangers(measured, settings, monitor)
     else:
-        law = written_law(written.form)
-        rows, strange = [fit_written(law, measured, written.starts)], np.zeros(measured.data.n_groups, bool)
+        law = written_law(written[0])
+        rows, strange = [fit_written(law, measured, written[1])], np.zeros(measured.n_groups, bool)
     messages = strange_groups(series, strange)
     kept = tuple(run for run, out in zip(series.trajectories, strange, strict=True) if not out)
     series = replace(series, trajectories=kept)
@@ -102,9 +99,9 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
 
     After each exclusion the search is repeated, because other terms may be chosen and further odd groups appear.
     """
-    out, rest = np.zeros(measured.data.n_groups, bool), measured
+    out, rest = np.zeros(measured.n_groups, bool), measured
     while True:
-        seen = np.isfinite(rest.data.values).any(axis=(0, 2)).all()
+        seen = np.isfinite(rest.values).any(axis=(0, 2)).all()
         rows = choose(rest, monitor, settings.integer_exponents) if seen else choose_flows(rest, monitor)
         kept = np.flatnonzero(~out)
         first, strange = leave_out_strangers(rows, monitor)
@@ -162,7 +159,7 @@ def _equations(fit: MixedFit, series: TimeSeries) -> Equations:
 
 def _left(fit: MixedFit) -> Array:
     """Residuals, data - curve, of each group [samples, states, groups], nan where nothing was measured."""
-    return np.asarray(fit.model.measured.data.values - fit.model.fitted(fit.unknowns))
+    return np.asarray(fit.model.measured.values - fit.model.fitted(fit.unknowns))
 
 
 def _squares_in_units(fit: MixedFit) -> Array:
@@ -174,17 +171,13 @@ def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]
     values = pooled(series)
     seen = values[:, np.isfinite(values).any(axis=0)]
     spread = float(np.nansum((seen - np.nanmean(seen, axis=0)) ** 2)) if seen.size else 0.0
-    found, kept = [], list[FrontRow]()
+    found = []
     for fit in rows:
         squares, equations = float(_squares_in_units(fit).sum()), _equations(fit, series)
-        mse = squares / int(np.isfinite(fit.model.measured.data.values).sum())
+        mse = squares / int(np.isfinite(fit.model.measured.values).sum())
         r2 = 1.0 - squares / spread if spread > 0 else 1.0
         found.append(FrontRow(equations, equations.complexity, mse, r2, criterion(fit), fit is rows[0], _starts(fit)))
-    for row in sorted(found, key=lambda row: (row.complexity, not row.selected, row.mse)):
-        better = np.isfinite(row.mse) and all(row.mse < one.mse for one in kept)
-        if row.selected or (better and row.complexity != found[0].complexity):
-            kept.append(row)
-    return tuple(kept)
+    return better_than_simpler(found)
 
 
 def _starts(fit: MixedFit) -> Array:
@@ -245,7 +238,7 @@ def _population(
 
 def _r2_of_groups(fit: MixedFit) -> Array:
     """Share of the variance explained by the curve of each group [groups]."""
-    left, values = _left(fit), fit.model.measured.data.values
+    left, values = _left(fit), fit.model.measured.values
     count = np.isfinite(values).sum(axis=(0, 2), keepdims=True).clip(1)
     centre = np.nansum(values, axis=(0, 2), keepdims=True) / count
     total = np.nansum((values - centre) ** 2, axis=(0, 1))
@@ -392,7 +385,7 @@ def exchangeable_rates(structure: Structure, hidden: int) -> tuple[int, int, int
 
 def _begins_empty(m: Measured, i: int) -> bool:
     """Whether a state has no doses and is known to be 0 at first in all groups, or was measured as nothing else."""
-    start, first = m.starts[i], m.data.values[0, i]
+    start, first = m.starts[i], m.values[0, i]
     nothing = start.kind == KNOWN and not start.value.any()
     return i not in dict(m.dosed) and (nothing or not np.nan_to_num(first).any())
 

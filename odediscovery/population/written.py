@@ -138,10 +138,10 @@ def fit_written(law: WrittenLaw, measured: Measured, starts: Mapping[str, float]
 def _begin(law: WrittenLaw, held: Structure, measured: Measured, starts: Mapping[str, float]) -> Array:
     """Initial guesses of the logarithms of the constants in every group [constants, groups]."""
     known = [k for k, one in enumerate(law.constants) if _is_given(one, starts)]
-    seen = np.isfinite(measured.data.values).any(axis=(0, 2)).all()
+    seen = np.isfinite(measured.values).any(axis=(0, 2)).all()
     if not seen and len(known) < len(law.constants):
         raise InputError("--vary: where a state was not measured every constant needs a start, --start NAME=NUMBER")
-    logs = first_constants(measured, held) if seen else np.zeros((len(law.constants), measured.data.n_groups))
+    logs = first_constants(measured, held) if seen else np.zeros((len(law.constants), measured.n_groups))
     for k in known:
         logs[k] = np.log(abs(_value(law.constants[k], starts)))
     return logs

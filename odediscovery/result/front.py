@@ -91,6 +91,16 @@ class FrontRow:
         )
 
 
+def better_than_simpler(rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
+    """Rows that fit better than every simpler one, simplest first, and the selected row, alone of its complexity."""
+    kept, taken = list[FrontRow](), [row.complexity for row in rows if row.selected]
+    for row in sorted(rows, key=lambda row: (row.complexity, not row.selected, row.mse)):
+        better = np.isfinite(row.mse) and all(row.mse < one.mse for one in kept)
+        if row.selected or (better and row.complexity not in taken):
+            kept.append(row)
+    return tuple(kept)
+
+
 def _share(value: Any) -> float:
     if not 0.0 <= (found := number(value)) <= 1.0:
         raise InputError(f"'probability' should be between 0 and 1, got {found:g}")

@@ -27,12 +27,10 @@ _KNOWN = 1e-6
 
 
 class Newcomer(NamedTuple):
-    """A new group: its most likely constants by name, its start [states], and its curve at requested times."""
+    """A new group: its most likely constants by name, and its curve at requested times."""
 
     constants: Mapping[str, float]
-    start: Array
-    times: Array
-    values: Array
+    values: Array  # [times, states]
     deviations: Array  # of a new measurement [times, states]
 
 
@@ -74,7 +72,12 @@ def meet(
     # A state that receives doses starts at 0 unless its start is known.
     nothing = {state: 0.0 for state in doses or () if population.starts[state][0] == "scaled"}
     starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
-    measured = groups.Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
+    values = np.full((len(every), len(states), 1), np.nan)
+    given, places = np.zeros(values.shape), np.searchsorted(every, run.time)
+    values[places, :, 0] = run.values
+    for state, amounts in (doses or {}).items():
+        given[places, states.index(state), 0] = amounts
+    measured = groups.Measured((every - every[0])[:, None], values, given, starts, logarithmic, ("new",))
     structure, constants = _structure_in(law, population)
     middle = np.concatenate([np.log([one.mean for one in constants]), centre])
     spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in constants], width])
@@ -85,26 +88,16 @@ def meet(
     model = groups.GroupModel(structure, measured, scale=scale)
     unknowns, _ = groups.fit_each(model, middle[:, None], sigma, middle[:, None], spread)
     curve = model.fitted(unknowns)[:, :, 0]
-    at = np.searchsorted(every, times)
-    slopes = _slopes(model, unknowns)
-    used = np.where(model.seen[:, :, 0, None], slopes, 0.0) / sigma[:, None]
+    at, seen = np.searchsorted(every, times), model.seen[:, :, 0, None]
+    model.seen = np.ones(model.seen.shape, bool)  # slopes of the curve also where there are no samples
+    slopes = model.curves(unknowns)[1][..., 0]
+    used = np.where(seen, slopes, 0.0) / sigma[:, None]
     precision = np.einsum("tip,tiq->pq", used, used) + np.diag(1.0 / spread**2)
     deviations = deviations_of(slopes, np.linalg.inv(precision), noise)
     deviations = np.where(logarithmic, deviations * np.abs(curve), deviations)
     found = np.exp(unknowns[: len(constants), 0])
     names = {one.name: float(value) for one, value in zip(constants, found, strict=True)}
-    return Newcomer(names, curve[0], times, curve[at], deviations[at])
-
-
-def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) -> groups.Members:
-    """Place the samples of one group, and its doses by state, on the times of its curve."""
-    (run,), places = series.trajectories, np.searchsorted(every, series.trajectories[0].time)
-    values = np.full((len(every), series.n_states, 1), np.nan)
-    values[places, :, 0] = run.values
-    given = np.zeros(values.shape)
-    for state, amounts in doses.items():
-        given[places, series.states.index(state), 0] = amounts
-    return groups.Members((every - every[0])[:, None], values, given)
+    return Newcomer(names, curve[at], deviations[at])
 
 
 def first_samples(
@@ -131,30 +124,20 @@ def _starts(
     states: tuple[str, ...], population: Population, first: Array, known: Mapping[str, float]
 ) -> tuple[tuple[groups.Start, ...], Array, Array]:
     """Return the starts of the states, and mean and width of the fitted ones."""
-    found, centre, width = [], [], []
-    for i, state in enumerate(states):
+    found, priors = [], []
+    for state, sample in zip(states, first, strict=True):
         kind, mean, sd = population.starts[state]
-        if kind == "known" or (state in known and kind != "scaled"):
-            if state not in known and not np.isfinite(first[i]):
+        if kind != "scaled" and state in known:
+            found.append(groups.Start(groups.KNOWN, np.array([known[state]])))
+        elif kind == "known":
+            if not np.isfinite(sample):
                 raise InputError(f"the start of {state} has to be known: give it, --initial {state}=...")
-            value = known.get(state, first[i])
-            found.append(groups.Start(groups.KNOWN if state in known else groups.EXACT, np.array([value])))
-            continue
-        if kind == "scaled":
-            if state not in known:
-                raise InputError(f"{state} was not measured: give what its start is known by, --initial {state}=...")
-            found.append(groups.Start(groups.SCALED, np.array([known[state]])))
+            found.append(groups.Start(groups.EXACT, np.array([sample])))
         else:
-            found.append(groups.Start(groups.ANY if kind == "normal" else groups.POSITIVE, np.array([mean])))
-        centre.append(mean if kind == "normal" else np.log(mean))
-        width.append(max(sd, _KNOWN))
-    return tuple(found), np.array(centre), np.array(width)
-
-
-def _slopes(model: groups.GroupModel, unknowns: Array) -> Array:
-    """Compute d curve / d unknowns [times, states, unknowns], also at times without samples."""
-    seen = model.seen
-    model.seen = np.ones(seen.shape, bool)
-    _, slopes = model.curves(unknowns)
-    model.seen = seen
-    return slopes[:, :, :, 0]
+            if kind == "scaled" and state not in known:
+                raise InputError(f"{state} was not measured: give what its start is known by, --initial {state}=...")
+            of = {"normal": groups.ANY, "log-normal": groups.POSITIVE, "scaled": groups.SCALED}[kind]
+            found.append(groups.Start(of, np.array([known[state] if kind == "scaled" else mean])))
+            priors.append((mean if kind == "normal" else np.log(mean), max(sd, _KNOWN)))
+    centre, width = np.array(priors).reshape(-1, 2).T
+    return tuple(found), centre, width

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from odediscovery import TimeSeries, discover, fit_constants, load_with_controls
 from odediscovery.command.cli import main
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
-from odediscovery.population.groups import KNOWN, SCALED, Entry, GroupModel, Measured, Start, Structure, members_of
+from odediscovery.population.groups import KNOWN, SCALED, Entry, GroupModel, Measured, Start, Structure, padded
 from odediscovery.population.pose import pose_groups
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
@@ -76,7 +75,7 @@ def two_groups(scaled):
     doses[0][[0, 2], 0], doses[1][1, 0] = (3.0, 2.0), 5.0
     gut = Start(SCALED, np.array([0.0, 1.0])) if scaled else Start(KNOWN, np.zeros(2))
     starts = (gut, Start(KNOWN, np.zeros(2)))
-    return Measured(members_of(runs, doses), starts, np.zeros(2, bool), ("a", "b"), {}, ((0, "amount"),))
+    return Measured(*padded(runs, doses), starts, np.zeros(2, bool), ("a", "b"), dosed=((0, "amount"),))
 
 
 FLOWS = Structure(np.eye(2), (Entry(0, 0, 0, -1), Entry(1, 0, 0, 1), Entry(1, 1, 1, -1)))
@@ -84,15 +83,15 @@ FLOWS = Structure(np.eye(2), (Entry(0, 0, 0, -1), Entry(1, 0, 0, 1), Entry(1, 1,
 
 def test_curves_jump_right_after_the_sample_of_a_dose():
     measured = two_groups(scaled=False)
-    model = GroupModel(FLOWS, replace(measured, data=measured.data.refined().refined()))
+    model = GroupModel(FLOWS, measured.refined().refined())
     curve = model.fitted(np.log([[0.7, 0.7], [0.2, 0.2]]))
-    t = measured.data.times[:, 0]
+    t = measured.times[:, 0]
     np.testing.assert_allclose(
         curve[:, 0, 0], 3 * np.exp(-0.7 * t) * (t > 0) + 2 * np.exp(-0.7 * (t - 2)) * (t > 2), 1e-5
     )
-    t = measured.data.times[:4, 1]
+    t = measured.times[:4, 1]
     np.testing.assert_allclose(curve[:4, 0, 1], 5.0 * np.exp(-0.7 * (t - 0.5)) * (t > 0.5), 1e-5)
-    np.testing.assert_array_equal(measured.data.given()[:, 0, 0], [0.0, 3.0, 3.0, 5.0, 5.0])
+    np.testing.assert_array_equal(measured.given()[:, 0, 0], [0.0, 3.0, 3.0, 5.0, 5.0])
 
 
 def test_slopes_of_doses_in_an_unknown_unit_are_those_of_differences():
@@ -115,9 +114,9 @@ def test_amounts_are_read_from_their_columns_and_moments_are_no_samples():
     for g, label in enumerate(measured.labels):
         rows = table[table.subject == label]
         n = len(rows)
-        np.testing.assert_array_equal(measured.data.times[:n, g], rows.t)
-        np.testing.assert_allclose(measured.data.doses[:n, 1, g], rows.amount.fillna(0.0))
-        np.testing.assert_array_equal(measured.data.values[:n, 0, g], rows.conc.astype(float))
+        np.testing.assert_array_equal(measured.times[:n, g], rows.t)
+        np.testing.assert_allclose(measured.doses[:n, 1, g], rows.amount.fillna(0.0))
+        np.testing.assert_array_equal(measured.values[:n, 0, g], rows.conc.astype(float))
     gut = measured.starts[1]
     assert gut.kind == SCALED and not gut.value.any()
 

@@ -10,16 +10,7 @@ from odediscovery import Discovery, InputError, Monitor, TimeSeries, Trajectory,
 from odediscovery.command.cli import main
 from odediscovery.laws.equations import read_form
 from odediscovery.population.choose import leave_out_strangers
-from odediscovery.population.groups import (
-    ANY,
-    POSITIVE,
-    GroupModel,
-    Measured,
-    Start,
-    fit_each,
-    members_of,
-    structure_of,
-)
+from odediscovery.population.groups import ANY, POSITIVE, GroupModel, Measured, Start, fit_each, padded, structure_of
 from odediscovery.population.mixed import Sums, choose_varying, criterion, estimate, fit_mixed, may_vary
 from odediscovery.population.pose import pose_groups
 from odediscovery.population.screen import screen
@@ -50,10 +41,10 @@ def series_of_wells(values):
 
 def model_of(structure, t, values, kind):
     """Groups with a start of each group's own."""
-    data = members_of([(t, x[:, None]) for x in values])
-    first = data.values[0, 0] if kind == ANY else np.maximum(data.values[0, 0], 0.01)
+    data = padded([(t, x[:, None]) for x in values])
+    first = data[1][0, 0] if kind == ANY else np.maximum(data[1][0, 0], 0.01)
     labels = tuple(str(g) for g in range(len(values)))
-    return GroupModel(structure, Measured(data, (Start(kind, first),), np.zeros(1, bool), labels, {}))
+    return GroupModel(structure, Measured(*data, (Start(kind, first),), np.zeros(1, bool), labels))
 
 
 def test_curves_are_those_of_the_closed_form_with_their_derivatives():
@@ -186,16 +177,6 @@ def test_without_time_groups_get_one_law_and_are_told_so():
 
 
 T = np.linspace(0.0, 4.0, 9)
-RATES, STARTS = np.array([0.3, 0.8, 1.5]), np.array([2.0, 5.0, 1.0])
-
-
-def test_exact_data_give_every_group_its_constants_back():
-    values = [start * np.exp(-rate * T) for rate, start in zip(RATES, STARTS, strict=True)]
-    model = model_of(DECAY, T, values, POSITIVE)
-    unknowns, squares = fit_each(model, np.zeros((2, 3)), np.full(1, 0.01), np.zeros((2, 3)), np.full(2, np.inf))
-    # What is left is the error of Runge-Kutta with its first, coarse steps.
-    np.testing.assert_allclose(np.exp(unknowns), [RATES, STARTS], rtol=1e-4)
-    assert (squares < 1e-7).all()
 
 
 def test_an_expectation_weighs_as_much_as_its_precision():
