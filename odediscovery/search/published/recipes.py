@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy
@@ -33,7 +33,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.chain import Layer, Network
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.problem import Problem
-from odediscovery.result.front import FrontRow
+from odediscovery.result.front import FrontRow, better_than_simpler
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.device import device_of, moved, use_threads
 from odediscovery.runtime.monitor import Monitor, keep_freed_memory
@@ -193,17 +193,22 @@ def run_published(series: TimeSeries, prepared: Problem, settings: Settings, mon
     # The recipes use the data as they are, not mirrored.
     positive = prepared.nonnegative & (prepared.scale.state > 0.0)
     members = [read_member(field, i, series, start, positive) for i in range(field.members)]
-    front = non_dominated([m for m in members if np.isfinite(m.mse)])
+    front = better_than_simpler(members)
     if not front:
         raise FitError(
             f"none of the {len(members)} members of recipe {settings.recipe} could be integrated "
             "through the data; try more --members or --recipe default"
         )
-    chosen = min(front, key=lambda m: m.criterion)
-    rows = tuple(FrontRow(m.equations, m.parameters, m.mse, m.r2, m.criterion, m is chosen) for m in front)
-    failed = sum(not np.isfinite(m.mse) for m in members)
-    noise = np.sqrt(np.nanmean(chosen.residuals**2, axis=0))
-    return Outcome(rows, start, noise, network(field, chosen.index), _messages(settings, failed))
+    chosen = min(front, key=lambda row: row.criterion)
+    failed = sum(not np.isfinite(row.mse) for row in members)
+    residuals = np.where(np.isfinite(pooled(series)), _residuals(chosen.equations, series, start), np.nan)
+    return Outcome(
+        tuple(replace(row, selected=row is chosen) for row in front),
+        start,
+        np.sqrt(np.nanmean(residuals**2, axis=0)),
+        network(field, members.index(chosen)),
+        _messages(settings, failed),
+    )
 
 
 def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
@@ -255,8 +260,7 @@ def random_members(unit: str, states: int, widths: Sequence[int], seed: int) -> 
 
 def count_parameters(field: VectorField) -> NDArray[np.int_]:
     """Count parameters as the study does: those with |theta| > 0.001, gates included, [members]."""
-    counts: NDArray[np.int_] = (field.theta.abs() > ZERO).sum(dim=1).numpy()
-    return counts
+    return np.asarray((field.theta.abs() > ZERO).sum(dim=1))
 
 
 # Training
@@ -293,38 +297,29 @@ def train(
 # Reading
 
 
-@dataclass(frozen=True, eq=False)
-class TrainedMember:
-    """A trained member as equations; `mse` is inf if they cannot be integrated."""
-
-    index: int
-    parameters: int  # number above 0.001 in size, gates included
-    equations: Equations
-    mse: float  # of the printed equations, integrated accurately from `initial`
-    r2: float
-    criterion: float  # BIC of the same, N ln(mse) + parameters ln(N)
-    residuals: Array
-
-
 def read_member(
     field: VectorField, index: int, series: TimeSeries, initial: Array, nonnegative: NDArray[np.bool_]
-) -> TrainedMember:
-    """Read one member as equations in the user's units and evaluate them on the data."""
-    law = equations(field, index, series, nonnegative)
-    residuals = np.concatenate(
-        [
-            np.where(np.isfinite(run.values), law.simulate(x, run.time) - run.values, 0.0)
-            for run, x in zip(series.trajectories, initial, strict=True)
-        ]
-    )
-    values = pooled(series)
-    count = int(np.isfinite(values).sum())
-    squares = float(np.nan_to_num((residuals**2).sum(), nan=np.inf, posinf=np.inf))
+) -> FrontRow:
+    """Read one member as equations in the user's units, scored on the data; mse is inf if they cannot be integrated.
+
+    The complexity is the number of parameters above 0.001, gates included, and the criterion is BIC,
+    N ln(mse) + parameters ln(N).
+    """
+    law, values = equations(field, index, series, nonnegative), pooled(series)
+    squares = float(np.nan_to_num((_residuals(law, series, initial) ** 2).sum(), nan=np.inf, posinf=np.inf))
     spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
-    mse, size = squares / count, int(count_parameters(field)[index])
+    count, size = int(np.isfinite(values).sum()), int(count_parameters(field)[index])
+    mse = squares / count
     r2 = 1.0 - squares / spread if spread > 0 else 1.0
     criterion = count * math.log(max(mse, ABOVE_ZERO)) + size * math.log(count)
-    return TrainedMember(index, size, law, mse, r2, criterion, np.where(np.isfinite(values), residuals, np.nan))
+    return FrontRow(law, size, mse, r2, criterion, selected=False)
+
+
+def _residuals(law: Equations, series: TimeSeries, initial: Array) -> Array:
+    """Return curve - data of all trajectories, one below the other [samples, states], 0 for missing values."""
+    runs = zip(series.trajectories, initial, strict=True)
+    each = [np.where(np.isfinite(run.values), law.simulate(x, run.time) - run.values, 0.0) for run, x in runs]
+    return np.concatenate(each)
 
 
 def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: NDArray[np.bool_]) -> Equations:
@@ -365,15 +360,6 @@ def _power_sum(field: VectorField, index: int, positive: NDArray[np.bool_]) -> P
     if np.any(exponents[:, ~positive] < 0):
         return None
     return PowerSum(rest[0]["weight"], exponents).merged()
-
-
-def non_dominated(members: Sequence[TrainedMember]) -> list[TrainedMember]:
-    """Select the members with a smaller error than every smaller member, smallest first."""
-    kept: list[TrainedMember] = []
-    for m in sorted(members, key=lambda m: (m.parameters, m.mse)):
-        if not kept or m.mse < kept[-1].mse:
-            kept.append(m)
-    return kept
 
 
 def network(field: VectorField, index: int) -> Network:
