@@ -31,7 +31,7 @@ from odediscovery.laws.records import Judged, Origin, Polished
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.flows.flows import BEGINNINGS, Compartments, Flow, Rough, Structure, law_of, rough_fits, units
+from odediscovery.search.flows.flows import BEGINNINGS, Compartments, Rough, Structure, law_of, rough_fits, units
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import (
     LEAST_START,
@@ -54,7 +54,7 @@ class Competed:
     """The outcome of the competition of structures."""
 
     verdict: Verdict  # judged laws, on data without knowledge: their flows agree with it
-    structures: list[tuple[Flow, ...]]  # the flows of each law
+    structures: list[Structure]  # the flows of each law
     problem: Compartments  # the possible flows
     starts: Starts  # how start values are bounded
     twins: list[Judged]  # fits of the chosen flows with clearly different constants that are about as good
@@ -78,7 +78,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     if not known.integer and not monitor.stopping():
         contest.free_exponents()
     chosen = simplest_row(contest.rows)
-    alike = [frozenset(contest.structures[chosen])] if not monitor.stopping() else []
+    alike = [contest.structures[chosen]] if not monitor.stopping() else []
     others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=BEGINNINGS)
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
     # Of fits that the data cannot distinguish, choose the one with the smallest unmeasured starts.
@@ -132,10 +132,10 @@ def is_determined(row: Judged) -> bool:
 def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs: int) -> list[Structure]:
     """List all structures of a size or, if there are too many, the best smaller ones with one more flow."""
     if not size:
-        return [frozenset()] if problem.is_sensible(frozenset()) else []
+        return [()] if problem.is_sensible(()) else []
     if math.comb(len(problem.flows), size) * runs <= 5000 or not smaller:
         return problem.structures(size)[:STRUCTURES]
-    return problem.larger([frozenset(fit.structure) for fit in smaller[:16]])[:STRUCTURES]
+    return problem.larger([fit.structure for fit in smaller[:16]])[:STRUCTURES]
 
 
 class _Contest:
@@ -145,11 +145,10 @@ class _Contest:
         self.p, self.problem, self.starts = p, problem, starts
         self.sigma = p.sigma
         self.rows: list[Judged] = []
-        self.structures: list[tuple[Flow, ...]] = []
+        self.structures: list[Structure] = []
 
     @property
     def least(self) -> float:
-        """The best criterion so far."""
         return min((row.criterion for row in self.rows), default=np.inf)
 
     def ended(self, row: Judged) -> Judged:
@@ -190,11 +189,10 @@ class _Contest:
             flows, found = self.structures[i], self.rows[i].polished
             k = found.law.coefficients[: len(flows)].sum(axis=1) / units(flows, self.p.scale.state)
             for f in range(len(flows)):
-                fewer = (*flows[:f], *flows[f + 1 :])
-                left = frozenset(fewer)
-                new = left not in map(frozenset, self.structures)
+                left = (*flows[:f], *flows[f + 1 :])
+                new = left not in self.structures
                 if new and self.problem.is_sensible(left) and self.problem.canonical(left) == left:
-                    self.enter(Rough(fewer, np.delete(k, f), found.initial, np.inf))
+                    self.enter(Rough(left, np.delete(k, f), found.initial, np.inf))
 
     def _best(self, most: int) -> Indices:
         return np.argsort([row.criterion for row in self.rows], kind="stable")[:most]
@@ -241,10 +239,9 @@ class _Contest:
                 self.keep(real, self.structures[i])
 
     def enter(self, fit: Rough) -> None:
-        """Polish and judge one structure, and keep it if it can be integrated."""
         self.keep(self.polished(fit), fit.structure)
 
-    def keep(self, row: Judged, structure: tuple[Flow, ...]) -> None:
+    def keep(self, row: Judged, structure: Structure) -> None:
         """Keep a row in the competition if its criterion is finite."""
         if np.isfinite(row.criterion):
             self.rows.append(row)
@@ -373,7 +370,7 @@ def _start(won: Competed, names: Sequence[str], i: int) -> str:
     )
 
 
-def _partners(problem: Compartments, structure: Sequence[Flow]) -> dict[int, int]:
+def _partners(problem: Compartments, structure: Structure) -> dict[int, int]:
     """Map each unmeasured state whose scale is set by convention to the state that sets it."""
     tied = ~problem.latent | problem.summed | problem.anchored
     found: dict[int, int] = {}

@@ -69,13 +69,11 @@ class Flow:
 
     def moved(self, order: Sequence[int]) -> Flow:
         """Renumber state i to order[i]."""
-        change = [0.0] * len(order)
-        for i, c in enumerate(self.change):
-            change[order[i]] = c
-        return Flow(tuple(change), tuple(sorted(order[k] for k in self.factors)))
+        change = tuple(self.change[i] for i in np.argsort(order))
+        return Flow(change, tuple(sorted(order[k] for k in self.factors)))
 
 
-Structure: TypeAlias = frozenset[Flow]
+Structure: TypeAlias = tuple[Flow, ...]  # in order
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,21 +180,19 @@ class Compartments:
         forms, order = [], np.arange(self.n)
         for moved in itertools.permutations(self.indistinguishable):
             order[self.indistinguishable] = moved
-            forms.append(frozenset(f.moved(order.tolist()) for f in structure))
-        return min(forms, key=lambda form: (_upstream(form), sorted(form)))
+            forms.append(tuple(sorted(f.moved(order.tolist()) for f in structure)))
+        return min(forms, key=lambda form: (_upstream(form), form))
 
     def structures(self, size: int) -> list[Structure]:
         """List all sensible structures of `size` flows, each once."""
-        return self._distinct(map(frozenset, itertools.combinations(self.flows, size)))
+        return self._distinct(itertools.combinations(self.flows, size))
 
     def larger(self, structures: Sequence[Structure]) -> list[Structure]:
         """List all sensible structures that extend one of the given ones by a flow."""
-        more = ({*s, f} for s in structures for f in self.flows if f not in s)
-        return self._distinct(map(frozenset, more))
+        return self._distinct((*s, f) for s in structures for f in self.flows if f not in s)
 
     def _distinct(self, found: Iterator[Structure]) -> list[Structure]:
-        kept = dict.fromkeys(self.canonical(s) for s in found if self.is_sensible(s))
-        return list(kept)
+        return list(dict.fromkeys(self.canonical(s) for s in found if self.is_sensible(s)))
 
 
 def elementary(weights: Array, n: int) -> list[tuple[float, ...]]:
@@ -223,7 +219,7 @@ def independent(structure: Structure) -> bool:
     return all(np.linalg.matrix_rank(np.array(changes)) == len(changes) for changes in alike)
 
 
-def law_of(structure: Sequence[Flow], constants: Array, given: PowerSum, scale: Array) -> tuple[PowerSum, Mask]:
+def law_of(structure: Structure, constants: Array, given: PowerSum, scale: Array) -> tuple[PowerSum, Mask]:
     """Build the dimensionless law of flows and known terms, and the mask of its fitted coefficients."""
     changes = np.array([f.change for f in structure]).reshape(-1, len(scale)).T
     mix = np.hstack([changes, np.eye(len(scale)) * scale[:, None]]) / scale[:, None]
@@ -240,7 +236,7 @@ def law_of(structure: Sequence[Flow], constants: Array, given: PowerSum, scale: 
     return law, free
 
 
-def units(structure: Sequence[Flow], scale: Array) -> Array:
+def units(structure: Structure, scale: Array) -> Array:
     """Return the largest scale of the states that each flow changes [flows]."""
     return np.array([max(scale[i] for i in f.touched) for f in structure])
 
@@ -253,7 +249,7 @@ def _upstream(structure: Structure) -> float:
 class Rough(NamedTuple):
     """A structure with constants from a rough fit."""
 
-    structure: tuple[Flow, ...]  # its flows in a fixed order
+    structure: Structure
     constants: Array  # k of each flow, see `law_of`
     initial: Array  # start values [trajectories, states]
     mean_square: float  # of the weighted residuals
@@ -289,7 +285,7 @@ class _Batch:
         self.count = int(np.isfinite(self.values).sum())
         self.longest = float(self.gaps.sum(axis=0).max())
 
-    def monomials(self, structures: Sequence[tuple[Flow, ...]]) -> tuple[Array, Array]:
+    def monomials(self, structures: Sequence[Structure]) -> tuple[Array, Array]:
         """Return distinct products [Q, states], and the change by a unit of flow F through Q [S, F, Q, states]."""
         rows = {flow.factors: flow.exponents for flows in structures for flow in flows}
         place = {factors: q for q, factors in enumerate(rows)}
@@ -380,10 +376,9 @@ def rough_fits(
     if not structures:
         return []
     batch = _Batch(p, starts, given)
-    flows = [tuple(sorted(s)) for s in structures]
-    exponents, of_flow = batch.monomials(flows)
-    most, z = of_flow.shape[1], _beginnings(p, batch, flows, generator)
-    own = np.tile(np.arange(len(flows)), BEGINNINGS)
+    exponents, of_flow = batch.monomials(structures)
+    most, z = of_flow.shape[1], _beginnings(p, batch, structures, generator)
+    own = np.tile(np.arange(len(structures)), BEGINNINGS)
     cost = finite_squares(batch.residuals(exponents, of_flow[own], z).reshape(len(z), -1))
     keep, damping = _best(own, cost, max(6, each)), np.full(len(z), 1e-2)
     # A constant changes by a factor of ten at most.
@@ -399,7 +394,7 @@ def rough_fits(
         keep = keep[: max(int(share * len(keep)), 12)]
     x0 = starts.values(z[:, most:].reshape(-1, batch.runs, batch.n))
     return [
-        Rough(flows[own[m]], np.exp(z[m, : len(flows[own[m]])]), x0[m], float(cost[m] / batch.count))
+        Rough(structures[own[m]], np.exp(z[m, : len(structures[own[m]])]), x0[m], float(cost[m] / batch.count))
         for m in keep
         if np.isfinite(cost[m])
     ]
@@ -413,7 +408,7 @@ def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
     return kept[np.argsort(cost[kept], kind="stable")]
 
 
-def _beginnings(p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator) -> Array:
+def _beginnings(p: Problem, batch: _Batch, flows: Sequence[Structure], generator: np.random.Generator) -> Array:
     """Draw random initial guesses for the unknowns of `_Batch.residuals`."""
     count, n = BEGINNINGS * len(flows), batch.n
     highest = np.stack([np.nanmax(t.values[:, batch.seen]) for t in p.data.trajectories])
@@ -439,6 +434,6 @@ def _beginnings(p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], ge
     u = generator.uniform(np.log(1.0 / batch.longest), np.log(5.0), (count, most))
     for m in range(count):
         for f, flow in enumerate(flows[m % len(flows)]):
-            own_change = np.abs(np.array(flow.change)) * units([flow], batch.scale) / batch.scale
+            own_change = np.abs(np.array(flow.change)) * units((flow,), batch.scale) / batch.scale
             u[m, f] -= np.log(typical[m, list(flow.factors)]).sum() + np.log(own_change.max())
     return np.hstack([u, q.reshape(count, -1)])
