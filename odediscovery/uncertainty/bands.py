@@ -157,8 +157,7 @@ def ended(
 def residual_deviation(found: Discovery) -> Array:
     """Return the standard deviation of a measurement about the curve [states], corrected for fitted constants."""
     values = float(np.isfinite(pooled(found.series)).sum())
-    larger: Array = found.noise * np.sqrt(values / (found.degrees_of_freedom or values))
-    return larger
+    return np.asarray(found.noise * np.sqrt(values / (found.degrees_of_freedom or values)))
 
 
 def checked_estimates(found: Discovery) -> Estimates:
@@ -211,8 +210,7 @@ def _deviations(
 def deviations_of(slopes: Array, covariance: Array, noise: Array | float = 0.0) -> Array:
     """Compute standard deviations of a curve with noise [times, states], from its slopes [times, states, unknowns]."""
     variance = np.einsum("tip,pq,tiq->ti", slopes, covariance, slopes) + noise**2
-    deviations: Array = np.sqrt(np.maximum(variance, 0.0))
-    return deviations
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
 
 def _fine(times: Array) -> tuple[Array, Array]:

@@ -29,7 +29,7 @@ from odediscovery.laws.power_sum import SIMPLE, PowerSum, constant_penalty, coun
 from odediscovery.laws.records import Estimates, monomial_names
 from odediscovery.networks.chain import Chain, chain_of
 from odediscovery.problem.problem import CLEAN_NOISE, Problem, apply_knowledge, fixed_mask
-from odediscovery.result.discovery import Discovery
+from odediscovery.result.discovery import Discovery, chosen_row
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
@@ -195,7 +195,7 @@ def _richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
 
 def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
     """List monomials of rows about as good as the chosen one, or with all its terms: exponents and equations."""
-    chosen = next(row for row in found.front if row.selected)
+    chosen = chosen_row(found)
     rivals = [
         row
         for row in found.front
@@ -218,8 +218,7 @@ def _has_terms(richer: Equations, law: Equations) -> bool:
 def _alike(one: Array, other: Array, near: float = 0.25) -> Mask:
     """Mask pairs of exponents [J, inputs] and [K, inputs] with the same inputs and similar powers [J, K]."""
     one, other = one[:, None], other[None]
-    found: Mask = ((one != 0) == (other != 0)).all(axis=2) & (np.abs(one - other).max(axis=2, initial=0.0) < near)
-    return found
+    return np.asarray(((one != 0) == (other != 0)).all(axis=2) & (np.abs(one - other).max(axis=2, initial=0.0) < near))
 
 
 def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]:
@@ -327,8 +326,7 @@ class _ResampledResiduals:
         return self._drawn(found, own), jacobian
 
     def _drawn(self, found: Array, own: NDArray[np.int_]) -> Array:
-        left: Array = (found - self.shift[own]) * self.factor[own]
-        return left
+        return np.asarray((found - self.shift[own]) * self.factor[own])
 
 
 def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:

@@ -165,7 +165,6 @@ def _profiled(asked: _Asked) -> Profile | str:
 
 
 def _all_asked(found: Discovery, estimates: Estimates) -> list[_Asked]:
-    """List all fitted constants of the chosen equations."""
     printed, variables, fits = found.equations.law, found.equations.variables, _fits(found, estimates)
     assert printed is not None  # estimates are those of a law
     places = [(KINDS[0], int(j), variables[i]) for i, j in np.argwhere(printed.coefficients != 0)]
@@ -178,7 +177,6 @@ def _all_asked(found: Discovery, estimates: Estimates) -> list[_Asked]:
 
 
 def _asked(found: Discovery, estimates: Estimates, fits: _Fits, kind: str, monomial: int, of: str) -> _Asked:
-    """Make the task for the interval of one constant."""
     which, place = _place(found, estimates, kind, monomial, of)
     fit = fits(None if which else tuple(estimates.free[1][place[1], : estimates.law.n_states].tolist()))
     user = fit.law.unscaled(fit.scale.state, fit.scale.time)
@@ -219,7 +217,6 @@ def _fits(found: Discovery, estimates: Estimates) -> _Fits:
 
 
 def _interval(asked: _Asked) -> Profile:
-    """Compute the interval of a constant from both its ends."""
     fit, which, place = asked.fit, asked.which, asked.place
     best = fit.best
     least = fit.squares(best)
