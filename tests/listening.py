@@ -18,7 +18,7 @@ class Stages(Monitor):
 class Here:
     """A place for tasks that is this process; some end without a result every time, and somebody may stop the rest."""
 
-    def __init__(self, lost, monitor=None, stops_after=0):
+    def __init__(self, lost=lambda task: False, monitor=None, stops_after=0):
         self.lost, self.monitor, self.stops_after, self.ran = lost, monitor or Monitor(), stops_after, 0
 
     def results(self, function, tasks, limit=0.0, stopping=None):

@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from listening import Here
 
 from odediscovery import Discovery, InputError, Monitor, settings_for
 from odediscovery.command.cli import main
@@ -15,7 +16,6 @@ from odediscovery.many.alone import chosen_alone, fit_alone, folder_name
 from odediscovery.many.run import fit_many, opened_table, told
 from odediscovery.many.simple import explain
 from odediscovery.many.tables import blocks_of, parquet_blocks
-from odediscovery.runtime.workers import Failure
 
 T = np.linspace(0.0, 6.0, 30)
 NOISE = np.random.default_rng(0).standard_normal((6, 30))
@@ -24,20 +24,6 @@ NOISE = np.random.default_rng(0).standard_normal((6, 30))
 @pytest.fixture(autouse=True)
 def _blocks_of_two(monkeypatch):
     monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
-
-
-class Here:
-    """A place for tasks that is this process; one task is lost, however often it is tried."""
-
-    def __init__(self, lost=None):
-        self.lost, self.ran, self.task = lost, 0, None
-
-    def results(self, function, tasks, limit=0.0, stopping=None):
-        if self.task is None and self.lost is not None:
-            self.task = tasks[self.lost]
-        for number, task in enumerate(tasks):
-            self.ran += 1
-            yield number, Failure("killed", 0.0) if task is self.task else function(task)
 
 
 def curves(count):
@@ -133,14 +119,14 @@ def test_a_table_whose_columns_or_series_are_not_certain_is_refused(text, told, 
 
 def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path):
     path, folder = write(tmp_path / "plate.csv", curves(6)), tmp_path / "each"
-    said = []
-    first = fit_many(opened_table(path, "well", folder), Here(lost=1), Monitor(), say=said.append)
-    assert (first.series, first.finished, said) == (4, False, ["block 1: killed"])
+    said, table = [], opened_table(path, "well", folder)
+    first = fit_many(table, Here(lambda block: block == table.blocks[1]), Monitor(), say=said.append)
+    assert (first.series, first.finished, said) == (4, False, ["block 1: its process ended"])
     # A line that a kill has cut off.
     with (folder / "rows.jsonl").open("ab") as file:
         file.write(b'{"block": 2, "ro')
     place = Here()
-    second = fit_many(opened_table(path, "well", folder), place, Monitor())
+    second = fit_many(table, place, Monitor())
     assert (second.series, second.finished, place.ran) == (6, True, 1)
     rows = summary(folder)
     # In the order of the table, whatever came last.
@@ -195,7 +181,7 @@ def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(tmp
     t, x = blocks[1].read()[1][1]
     assert np.array_equal(t, T)
     assert np.array_equal(x, curves(5)[3])
-    lost = fit_many(opened_table(path, "well", folder), Here(lost=0), Monitor())
+    lost = fit_many(opened_table(path, "well", folder), Here(lambda block: block == blocks[0]), Monitor())
     found = fit_many(opened_table(path, "well", folder), Here(), Monitor())
     assert (lost.series, found.series, found.finished) == (3, 5, True)
     kept = pd.read_parquet(folder / "summary.parquet")
@@ -230,26 +216,24 @@ def fitted_table(path, **columns):
     return table
 
 
-def test_series_of_parquet_are_read_too(tmp_path):
+def test_chosen_series_are_read_from_their_blocks_and_what_cannot_be_fitted_is_named(tmp_path):
     path = tmp_path / "plate.parquet"
-    frame(curves(3), ["a/1", "b", "c"]).rename(columns={"t": "h"}).to_parquet(path)
-    (one,) = chosen_alone(fitted_table(path, time="h"), ["a/1"], ALONE, SOURCE)
+    values = [*curves(2), np.full(len(T), np.nan)]
+    frame(values, ["a/1", "b", "c"]).rename(columns={"t": "h"}).to_parquet(path)
+    table = fitted_table(path, time="h")
+    (one,) = chosen_alone(table, ["a/1"], ALONE, SOURCE)
     assert one.folder == tmp_path / "each" / "a%2F1.odediscovery" and one.series.time_name == "h"
     np.testing.assert_array_equal(one.series.trajectories[0].values[:, 0], curves(1)[0])
-
-
-def test_a_series_that_cannot_be_fitted_alone_is_named(tmp_path):
-    table = fitted_table(write(tmp_path / "plate.csv", [*curves(1), np.full(len(T), np.nan)]))
-    with pytest.raises(InputError, match="series 'w1' cannot be fitted alone: "):
-        chosen_alone(table, ["w0", "w1"], ALONE, SOURCE)
+    with pytest.raises(InputError, match="series 'c' cannot be fitted alone: "):
+        chosen_alone(table, ["b", "c"], ALONE, SOURCE)
 
 
 def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_other(tmp_path):
     table = fitted_table(write(tmp_path / "plate.csv", curves(5)))
     chosen = chosen_alone(table, ["w0", "w3"], ALONE, SOURCE)
-    ended = {one.label: found for one, found in fit_alone(chosen, Here(lost=0), Monitor())}
+    ended = {one.label: found for one, found in fit_alone(chosen, Here(lambda one: one.label == "w0"), Monitor())}
     found = ended["w3"]
-    assert ended["w0"] == "killed" and isinstance(found, Discovery) and found.name == "logistic growth"
+    assert ended["w0"] == "its process ended" and isinstance(found, Discovery) and found.name == "logistic growth"
     lost, done = chosen
     found.save(done.folder)
     assert not done.is_done  # a result of some other table, as far as it says
