@@ -75,7 +75,7 @@ def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[
     if fine:
         data = padded([((t - t[0]) / span, (x / size)[:, None]) for _, t, x, span, size in fine])
         first = np.nan_to_num(data[1][0, 0], nan=0.5)
-        names = tuple(row["series"] for row, *_ in fine)
+        names = tuple(str(row["series"]) for row, *_ in fine)
         measured = Measured(*data, (Start(ANY, first),), np.zeros(1, bool), names)
         found = _best(measured, LAWS)
         if left := [g for g, one in enumerate(found) if not one.explained]:
