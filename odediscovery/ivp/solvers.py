@@ -2,11 +2,11 @@
 
 A step of arrays makes some thirty calls of numpy, which for a point of a few states take ten times as long as the
 arithmetic. Straight-line code is therefore generated and compiled once. It contains only names and indices, never
-input from users or files, and anything but arithmetic is rejected; all numbers are arguments. Networks use the 3/8
-rule, as torchdiffeq does, and laws the classical rule.
+input from users or files, and anything but arithmetic is rejected. Networks use the 3/8 rule, as torchdiffeq does, and
+laws the classical rule.
 
-LSODA is an adaptive solver that switches to a stiff method where necessary. A solve has a budget of evaluations:
-without it, a law with a singularity or a wrong constant would cost more than all good laws together.
+A solve by LSODA has a budget of evaluations: without it, a law with a singularity or a wrong constant would cost more
+than all good laws together.
 
 Source: Petzold, SIAM J. Sci. Stat. Comput. 4 (1983); Hindmarsh, ODEPACK (1983); scipy's interface.
 """
@@ -148,26 +148,17 @@ def _budgeted(rhs: Rhs, max_evaluations: int, largest: float = math.inf) -> Rhs:
 
 
 def solve_whole(
-    rhs: Rhs, start: Float[Array, " states"], times: Float[Array, " times"], rtol: float, atol: float, largest: float
-) -> Float[Array, "times states"] | None:
-    """States at all times [times, states]; None if the solver fails.
-
-    Intended for candidate laws: fast, with a small budget.
-    """
-    return _solve_quickly(rhs, start, times, rtol, atol, 5_000 + 100 * len(times), largest)
-
-
-def _solve_quickly(
     rhs: Rhs,
-    start: Array,
-    times: Array,
+    start: Float[Array, " states"],
+    times: Float[Array, " times"],
     rtol: float,
-    atol: Array | float,
-    max_evaluations: int,
+    atol: Float[Array, " states"] | float,
     largest: float = math.inf,
-) -> Array | None:
-    counted = _budgeted(rhs, max_evaluations, largest)
-    options = {"rtol": rtol, "atol": atol, "mxstep": max_evaluations}
+    max_evaluations: int | None = None,
+) -> Float[Array, "times states"] | None:
+    """States at all times; None if the solver fails. The usual budget is that of a candidate law, a small one."""
+    most = 5_000 + 100 * len(times) if max_evaluations is None else max_evaluations
+    counted, options = _budgeted(rhs, most, largest), {"rtol": rtol, "atol": atol, "mxstep": most}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # failures that LSODA warns about return None
         try:
@@ -186,7 +177,7 @@ def solve_until_failure(
     atol: Float[Array, " states"] | float,
     max_evaluations: int | None = None,
 ) -> Float[Array, "times states"]:
-    """States at all times [times, states]; nan from where the solver fails.
+    """States at all times; nan from where the solver fails.
 
     If the fast solve fails, the solver is stepped explicitly, which is slower, but keeps the states before the failure.
     """
@@ -204,7 +195,7 @@ def solve_until_failure(
     # A solution that needs more is at a singularity or extremely stiff.
     most = 100_000 if max_evaluations is None else max_evaluations
     quick = int(0.2 * most)
-    whole = _solve_quickly(rhs, start, times, rtol, atol, quick)
+    whole = solve_whole(rhs, start, times, rtol, atol, max_evaluations=quick)
     return _solve_by_steps(rhs, states, times, rtol, atol, most - quick) if whole is None else whole
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from odediscovery.ivp.solvers import compiled, march, rk4_step, solve_until_failure, solve_whole, three_eighths_step
+from odediscovery.ivp.solvers import compiled, march, rk4_step, solve_until_failure, solve_whole
 
 
 def solved(steps):
@@ -96,23 +96,6 @@ def test_what_is_no_problem_has_no_solution(start, times):
     assert found.shape == (len(times), 1) and np.isnan(found).all()
 
 
-STEPS = [0.1, 0.0, 0.2]
-
-
-def rates(x, y):
-    return -x * y, x - y * y
-
-
-def of_array(x):
-    return np.array(rates(*x))
-
-
-def test_they_are_those_of_arrays():
-    x = np.array([1.0, 0.5])
-    expected = [x] + [x := three_eighths_step(of_array, x, np.array([h])) for h in STEPS]
-    np.testing.assert_allclose(list(march(2)(rates, [1.0, 0.5], STEPS)), expected, rtol=1e-14)
-
-
 def test_what_was_reached_before_a_number_became_too_large_stays():
     reached = []
     with pytest.raises(OverflowError):
@@ -122,10 +105,6 @@ def test_what_was_reached_before_a_number_became_too_large_stays():
 
 
 TWICE = "def twice(x):\n    return x + x\n"
-
-
-def test_a_text_is_compiled_once():
-    assert compiled(TWICE) is compiled(TWICE)
 
 
 @pytest.mark.parametrize("body", ["x.__class__", "'text'", "[x for x in x]", "lambda: x", "x[0]", "None"])
