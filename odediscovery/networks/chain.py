@@ -6,12 +6,9 @@
 Powers and sums with gates at 1 are a sum of powers. A law is a chain of one pair of layers; a law with sums among its
 features is a chain of two pairs, the first of which passes on the states and their functions beside the sums.
 
-Training needs gates, gradients and devices, which `vector_field` provides. Pruning fits few constants; their
-derivatives are written out here, so arrays suffice. For few points, where arrays are slow, a member also compiles to
-straight-line code on plain numbers.
-
-A result stores the name of each unit and its arrays, in one npz file that is read without pickle, so that an untrusted
-file can contain numbers only.
+Training needs gates, gradients and devices, which `vector_field` provides. Pruning fits few constants, whose
+derivatives are written out here. For few points, where arrays are slow, a member also compiles to straight-line code on
+plain numbers.
 """
 
 from __future__ import annotations
@@ -49,8 +46,7 @@ class Pair:
 
     Args:
         nonnegative: which inputs never change sign, [n_in].
-        width: number of products of powers.
-        n_out: number of sums.
+        width, n_out: number of products of powers, and of sums.
     """
 
     nonnegative: Mask
@@ -96,8 +92,7 @@ class Pair:
         return np.where(self.nonnegative, x > 0.0, x != 0.0).astype(float)
 
     def products(self, across: Array, bases: Array, whole: WholePowers | None = None) -> Array:
-        """Products of powers [members, batch, width] of bases [members, batch, n_in], with exponents `across`
-        [members, n_in, width]."""
+        """Products of powers [members, batch, width] of bases, with exponents `across` [members, n_in, width]."""
         if whole is not None:
             return whole.products(bases)
         y: Array = np.log(bases if self._all_nonnegative else np.abs(bases)) @ across
@@ -124,8 +119,8 @@ class WholePowers:
 
     @classmethod
     def of(cls, across: Array) -> WholePowers | None:
-        """Build from exponents [members, n_in, width]; None if one is not whole, or if a product has more than 8
-        factors, where logarithms are as fast."""
+        """From exponents [members, n_in, width]; None if one is not whole, or if a product has more than 8 factors,
+        where logarithms are as fast."""
         w, longest = across.swapaxes(1, 2), 8
         if not ((w == np.rint(w)) & (np.abs(w) <= longest)).all():
             return None
@@ -139,7 +134,7 @@ class WholePowers:
         return cls(tuple((first + (upto <= d).sum(axis=2)).ravel() for d in range(max(most, 1))), inverse)
 
     def products(self, bases: Array) -> Array:
-        """The products [members, batch, width] of inputs [members, batch, n_in]."""
+        """The products [members, batch, width] of inputs."""
         members, batch, n = bases.shape
         size = (2 * n if self.inverse else n) + 1
         rows = np.empty((members, size, batch))
@@ -156,11 +151,7 @@ class WholePowers:
 
 @runtime_checkable
 class AnyChain(Protocol):
-    """The interface of vector fields to pruning: rates and derivatives on arrays, for all members at once.
-
-    `Chain` implements it for sums of powers, and `networks.vector_field.UnitRates` for any chain of units. `Chain`
-    documents both.
-    """
+    """What pruning needs of a vector field: a `Chain`, which documents it, or `networks.vector_field.UnitRates`."""
 
     @property
     def n_states(self) -> int: ...
@@ -242,7 +233,7 @@ class Chain:
         return found
 
     def rhs(self, theta: Array) -> Rhs:
-        """The function x [members, batch, states] -> dx/dt for parameters theta [members, P]."""
+        """The function x [members, batch, states] -> dx/dt for parameters theta."""
         chain = [
             (pair, real.swapaxes(1, 2), weight.swapaxes(1, 2), WholePowers.of(real.swapaxes(1, 2)))
             for pair, (real, weight) in zip(self.pairs, self.unpack(theta), strict=True)
@@ -257,8 +248,8 @@ class Chain:
         return dx_dt
 
     def linearisation(self, theta: Array, columns: Indices) -> Linearisation:
-        """The function x -> (f [members, batch, states], df/dx [..., states, states], df/dtheta [..., states, F]) for
-        parameters theta [members, P], with F the requested `columns` [members, F]."""
+        """The function x -> (f [members, batch, states], df/dx [..., states, states], df/dtheta [..., states, F]), F
+        being the `columns` of theta [members, F]."""
         mix = self.stoichiometry
         inner = (self._sum_of_powers if len(self.pairs) == 1 else self._chain_rule)(theta, columns)
         if mix is None:
@@ -271,10 +262,8 @@ class Chain:
         return mixed
 
     def _sum_of_powers(self, theta: Array, columns: Indices) -> Linearisation:
-        """Linearisation of a single pair: df_i/dA[i, j] = y_j, df_i/dW[j, k] = A[i, j] dy_j/dW[j, k].
-
-        Each column is a factor per member and state times one per sample, so no full gradient is needed.
-        """
+        """Linearisation of a single pair, df_i/dA[i, j] = y_j and df_i/dW[j, k] = A[i, j] dy_j/dW[j, k]: each column is
+        a factor per member and state times one per sample."""
         (pair,), ((w, a),), ((_, last),) = self.pairs, self.unpack(theta), self.places()
         h, n = pair.real
         of_power = columns < last.start
@@ -358,8 +347,8 @@ class Chain:
 
 
 def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
-    """The function x_1, ..., x_n -> (dx_1/dt, ...) on plain numbers for parameters theta [P], equal to `Chain.rhs` up
-    to rounding; it raises ArithmeticError or ValueError where a number becomes too large.
+    """`Chain.rhs` up to rounding as a function x_1, ..., x_n -> (dx_1/dt, ...) of plain numbers, for parameters theta
+    [P]; it raises ArithmeticError or ValueError where a number becomes too large.
 
     None if an input that may be negative has a power that is not whole, which makes it complex (see `Pair.angles`), or
     if arguments of functions are bounded.
@@ -418,6 +407,8 @@ class Layer:
 class Network:
     """A chain of units between dimensionless states and their dimensionless rates.
 
+    Its file is read without pickle, so that an untrusted one can contain numbers only.
+
     Args:
         layers: input first.
         scale: the scale by which the data are divided before they enter the network.
@@ -448,8 +439,8 @@ class Network:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Network | None:
-        """The network in a file made by `to_bytes`, None if it has no layers; an InputError names the path of a file
-        that is truncated or contains anything but the expected arrays."""
+        """The network in a file made by `to_bytes`, None if it has no layers; InputError names the path of a file that
+        is truncated or contains anything else."""
         return unpack(content, path, "layers", _assembled)
 
 
@@ -496,15 +487,14 @@ def chain_of(
 ) -> Chain:
     """Convert laws to members of one chain, as small as the laws allow.
 
-    Zeros of a law are not free. Exponents of features that change sign are rounded and fixed too,
-    since only their whole powers are real.
+    Zeros of a law are not free. Exponents of features that change sign are rounded and fixed too, since only their
+    whole powers are real.
 
     Args:
         nonnegative: which states never change sign, [states].
-        whole: fix the exponents of all features except exponentials, whose exponents are their rates; those of
-            states and other functions are rounded.
-        held: masks of coefficients [states, monomials] and exponents [monomials, features] of each
-            law that are known and fixed; their features are states, as known terms have no others.
+        whole: round and fix the exponents of all features except exponentials, whose exponents are their rates.
+        held: masks of coefficients [states, monomials] and exponents [monomials, features] of each law that are known
+            and fixed; their features are states.
     """
     n, width = len(nonnegative), max(1, *(law.n_monomials for law in laws))
     features = [law.features or Features(n) for law in laws]
@@ -540,7 +530,7 @@ def chain_of(
 
 
 def _powers(real: Array, fitted: Mask) -> tuple[Array, Mask]:
-    """Exponents of a layer of powers, rounded where not fitted, and the mask of free ones, which excludes zeros."""
+    """Exponents, rounded where not fitted, and the mask of free ones, which excludes zeros."""
     return np.where(fitted, real, np.round(real)), fitted & (real != 0)
 
 

@@ -2,12 +2,9 @@
 
     dx/dt = unit_L(... unit_1(x))        for all members at once
 
-The parameters of a chain form one tensor theta [members, parameters], so that optimisers work on one vector per
-member. The mask `free` marks those that may change: pruning fixes an entry (at 0, or a gate at 1) instead of building
-a new network. Members of different width differ only in `free`.
-
-For pruning, on arrays, trained sums of powers become a `Chain`, whose derivatives are written out; any other chain
-uses the slower `pull` of its units.
+The mask `free` marks the parameters that may change: pruning fixes an entry (at 0, or a gate at 1) instead of building
+a new network, and members of different width differ only in it. For pruning, trained sums of powers become a `Chain`,
+whose derivatives are written out; any other chain uses the slower `pull` of its units.
 """
 
 from __future__ import annotations
@@ -57,8 +54,8 @@ class VectorField:
 
     @classmethod
     def of(cls, units: Sequence[AbstractUnit]) -> VectorField:
-        """Build a field from the units' own parameters, in float64; units without an axis of members are one member.
-        Parameters that require no gradient are not free."""
+        """Build a field from the units' own parameters, in float64; units without an axis of members are one member,
+        and parameters that require no gradient are not free."""
         own = [getattr(u, name) for u in units for name in u.shapes()]
         rows = [value.detach().double().cpu().reshape(units[0].members or 1, -1) for value in own]
         free = [torch.full(row.shape, value.requires_grad) for row, value in zip(rows, own, strict=True)]
@@ -158,10 +155,8 @@ class VectorField:
 
 
 def trained_laws_of(field: VectorField) -> list[PowerSum]:
-    """Convert trained members, RealNPU -> NAU or NPU -> NAU with gates at 1, to laws with equal monomials merged.
-
-    Imaginary exponents of an NPU are discarded.
-    """
+    """Convert trained members, RealNPU -> NAU or NPU -> NAU with gates at 1, to laws with equal monomials merged;
+    imaginary exponents are discarded."""
     mix, laws = None if field.stoichiometry is None else np.asarray(field.stoichiometry), []
     for member in range(field.members):
         power, total = field.arrays(member)
@@ -170,7 +165,7 @@ def trained_laws_of(field: VectorField) -> list[PowerSum]:
 
 
 class UnitRates:
-    """A `VectorField` of any units, evaluated on arrays."""
+    """A `VectorField` of any units, evaluated on arrays; see `Chain`."""
 
     # Without pairs, pruning does not look for equal rows to merge.
     pairs: tuple[Pair, ...] = ()
@@ -185,7 +180,7 @@ class UnitRates:
         return []
 
     def rhs(self, theta: Array) -> Rhs:
-        """The function x [members, batch, states] -> dx/dt for parameters theta [members, P]."""
+        """The function x -> dx/dt for parameters theta."""
         with torch.no_grad():
             inner = self.field.rhs(torch.as_tensor(theta))
 
@@ -197,7 +192,7 @@ class UnitRates:
         return dx_dt
 
     def linearisation(self, theta: Array, columns: Indices) -> Linearisation:
-        """The function x -> (f, df/dx, df/dtheta in `columns` [members, F])."""
+        """The function x -> (f, df/dx, df/dtheta in `columns`)."""
         parts = self.field.unpack(torch.as_tensor(theta))
         own = torch.as_tensor(columns)[:, None, None, :]
 

@@ -1,8 +1,4 @@
-"""The vector field dx/dt = f(x) of a Neural ODE: a chain of arithmetic units, in the units of the data.
-
-Any `nn.Sequential` of units is a chain. Once trained, it is wrapped in a `Field`, which holds the scales of states
-and time and which torchdiffeq can integrate directly.
-"""
+"""The vector field of a Neural ODE: any `nn.Sequential` of arithmetic units, in a `Field` once it is trained."""
 
 from __future__ import annotations
 
@@ -59,8 +55,8 @@ class Field(nn.Module):
             )
 
     def forward(self, t: Tensor | float, x: Tensor) -> Tensor:
-        """Evaluate dx/dt [..., states] at x [..., states] in the units of the data, independent of time t; members, if
-        any, are the leading axis."""
+        """Evaluate dx/dt [..., states] at x [..., states] in the units of the data, at any time t; members, if any, are
+        the leading axis."""
         found: Tensor = self.chain(x / self.state) * (self.state / self.time)
         return found
 
@@ -150,5 +146,5 @@ def posed(field: nn.Module, series: TimeSeries, verb: str) -> Problem:
 
 
 def scaled(field: VectorField, scale: Scale, member: int | None = None) -> Field:
-    """Convert a batch of networks, or one of its members, to the units of the data."""
+    """A batch of networks, or one of its members, in the units of the data."""
     return Field(field.modules(member), torch.tensor(scale.state), scale.time)

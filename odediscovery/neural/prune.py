@@ -1,8 +1,7 @@
 """Pruning a trained field: a path of ever smaller networks, each refitted without penalty.
 
 An L1 penalty finds the support but biases the weights. So parameters are removed one after another, first the one
-whose removal worsens the fit least, and the others are refitted by least squares (optimal brain surgeon). From the
-path, the data choose by
+whose removal worsens the fit least, and the others refitted (optimal brain surgeon). From the path, the data choose by
 
     BIC = n log(mean square + f) + k log n        n measured values, k parameters, f the error of integration
 """
@@ -124,7 +123,6 @@ def prune(
 
 
 def _without_imaginary(field: VectorField) -> VectorField:
-    """Set imaginary exponents to 0; only the refit can compensate for their loss."""
     theta = field.theta.clone()
     for unit, values in zip(field.units, field.unpack(theta), strict=True):
         if isinstance(unit, AbstractPowerUnit) and unit.has_imaginary:
@@ -133,11 +131,8 @@ def _without_imaginary(field: VectorField) -> VectorField:
 
 
 def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]:
-    """Find the best network for each number of parameters, from large to small, refitted to convergence.
-
-    Refits during pruning end early: two monomials that nearly cancel form a long valley, which disappears with one of
-    them.
-    """
+    """The best network for each number of parameters, from large to small, refitted to convergence: refits during
+    pruning end early, since two monomials that nearly cancel form a long valley until one is removed."""
     rates, columns = on_arrays(field)
     # Members that fit a hundred times worse than the best are not pruned.
     path = prune_chain(p, rates, Elimination(hopeless=100.0), monitor, long=not p.clean)
@@ -166,10 +161,7 @@ def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]
 
 
 def _without_unread(problem: Residuals, unknowns: Array, free: Mask, parameters: int) -> Array:
-    """Set removed parameters to 0 wherever that does not change the fit.
-
-    A weight beyond its clip has no local influence either, but setting it to 0 would change the fit.
-    """
+    """Set removed parameters to 0 wherever that does not change the fit, as it would for a weight beyond its clip."""
     found, squares = unknowns.copy(), finite_squares(problem.residuals(unknowns))
     for row, own in enumerate(unknowns):
         places = np.flatnonzero(~free[row, :parameters] & (own[:parameters] != 0.0))

@@ -2,9 +2,8 @@
 
     loss = mean ((x(t_k + h; x(t_k)) - x_{k+1}) / spread)^2 + l1 |theta|_1        over windows of the data
 
-torchdiffeq solves each window. Adam and then LBFGS minimise the loss with an L1 penalty whose weight rises, while the
-relevance gates of power units are drawn to 1, so that the trained weights are readable. Restarts are members of one
-batch.
+torchdiffeq solves each window. The weight of the L1 penalty rises, while the gates of power units are drawn to 1, so
+that the trained weights are readable. Restarts are members of one batch.
 """
 
 from __future__ import annotations
@@ -105,10 +104,8 @@ def train(
 def train_members(
     p: Problem, field: VectorField, settings: Settings, monitor: Monitor, keep: int = 12, *, intervals: int | None = 1
 ) -> VectorField:
-    """Train members on the device of the settings; return the best `keep`, gates fixed, small parameters removed.
-
-    The order of the members is kept only if all of them are.
-    """
+    """Train members on the device of the settings; return the best `keep`, best first unless these are all, with gates
+    fixed and small parameters removed."""
     device = device_of(settings.device)
     windows = TrainingWindows.of(short_windows(p, intervals), settings.gradients, device)
     there = descend(moved(field, device), windows, settings, keep=keep, monitor=monitor)
@@ -124,8 +121,8 @@ def gates(field: VectorField) -> Tensor:
 
 
 def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> Loss:
-    """Build loss(theta, progress) [members] with an L1 weight that rises over the first half of the gradient steps, and
-    with gates drawn to 1 between 40 and 70 % of them."""
+    """The loss(theta, progress) with an L1 weight that rises over the first half of the gradient steps, and gates drawn
+    to 1 between 40 and 70 % of them."""
     gate, weight = gates(field), torch.zeros_like(field.theta[0])
     for i, name, place, _ in field.slices():
         if name not in field.units[i].gates:
@@ -143,8 +140,8 @@ def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> L
 def descend(
     field: VectorField, windows: TrainingWindows, settings: Settings, *, keep: int, monitor: Monitor
 ) -> VectorField:
-    """Train by Adam (one-cycle rate), then LBFGS, on windows whose residuals have a spread of about 1; gates end at 1.
-    LBFGS continues with the `keep` members of smallest penalised loss."""
+    """Train by Adam, then LBFGS with the `keep` members of smallest penalised loss, on windows whose residuals have a
+    spread of about 1; gates end at 1."""
     keep_freed_memory()
     loss = penalised_loss(field, windows, settings.l1)
     monitor.stage("Adam", settings.adam_steps)
@@ -165,8 +162,7 @@ def descend(
 
 
 def binarise_gates(field: VectorField) -> VectorField:
-    """Fix all gates at 1, and set the exponents behind nearly closed ones to 0, so that the field can be read
-    exactly."""
+    """Fix all gates at 1, and exponents behind nearly closed ones at 0, so that the field can be read exactly."""
     theta, free = field.theta.clone(), field.free.clone()
     for unit, values, may in zip(field.units, field.unpack(theta), field.unpack(free), strict=True):
         if "gate" not in unit.gates:

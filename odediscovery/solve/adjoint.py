@@ -98,9 +98,7 @@ def _solved(
         if blocks > 1:
             parts = zip(theta.tensor_split(blocks), start.tensor_split(blocks), strict=True)
             return torch.cat([_solved(field, t, x, steps, drift, every) for t, x in parts])
-        solution: Tensor = _Solve.apply(  # type: ignore[no-untyped-call]
-            field, theta, first, steps, drift, every
-        )
+        solution: Tensor = _Solve.apply(field, theta, first, steps, drift, every)  # type: ignore[no-untyped-call]
     else:
         solution = _nodes_or_end(_PowerSumRhs(field, theta, drift), first, steps, every)
     return solution.transpose(-1, -2)
@@ -131,8 +129,8 @@ class _Solve(torch.autograd.Function):
     def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
         """Cotangents of theta and of the start from those of the solution.
 
-        Each stage contributes to the state at the beginning of its step, and to dx/dt of earlier
-        stages with their weights in its own state.
+        Each stage contributes to the state at the beginning of its step, and to dx/dt of earlier stages with their
+        weights in its own state.
         """
         reverse, of_start = _Reverse(ctx.rhs), ctx.needs_input_grad[2]
         x = given[:, -1] if ctx.every else given

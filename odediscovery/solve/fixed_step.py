@@ -16,20 +16,15 @@ from torchdiffeq import odeint, odeint_adjoint
 
 from odediscovery.solve import grids
 
+# The types and grids of `grids`, as tensors.
 Theta: TypeAlias = Float[Tensor, "members parameters"]
 States: TypeAlias = Float[Tensor, "members windows states"]
-# The start, then the state after every step.
 Nodes: TypeAlias = Float[Tensor, "members windows 1+steps states"]
-# States at the ends of all intervals of every window.
 Ends: TypeAlias = Float[Tensor, "members windows intervals states"]
 Durations: TypeAlias = Float[Tensor, " windows"]
 Steps: TypeAlias = Float[Tensor, "windows steps"]
-# Index into `fixed_step.GRIDS`.
 GridIndex: TypeAlias = Int[Tensor, " windows"]
-# Increasing points from 0 to 1, between which the steps lie.
 Grid: TypeAlias = Float[Tensor, " points"]
-
-# The grids of `grids.GRIDS` as tensors.
 GRIDS: tuple[Tensor, ...] = tuple(torch.as_tensor(grid) for grid in grids.GRIDS)
 
 Rhs = Callable[[Tensor], Tensor]
@@ -39,12 +34,11 @@ Rhs = Callable[[Tensor], Tensor]
 class LinearControls:
     """Controls that are linear in each interval of time: u = entry + slope * time."""
 
-    # Values at the beginning of an interval [..., states]; nan for states with an equation.
-    entry: Float[Tensor, "*intervals states"]
-    slope: Float[Tensor, "*intervals states"]  # rates of change in it [..., states]; 0 for states with an equation
+    entry: Float[Tensor, "*intervals states"]  # values at the beginning of an interval; nan of other states
+    slope: Float[Tensor, "*intervals states"]  # rates of change in it; 0 of other states
 
     def enter(self, x: Tensor) -> Tensor:
-        """States [members, ..., states] with the controls set to their entry values."""
+        """States with the controls set to their entry values."""
         return torch.where(self.entry.isnan(), x, self.entry)
 
     def added(self, rhs: Rhs) -> Rhs:
@@ -66,8 +60,7 @@ def advance(
 ) -> Float[Tensor, "members windows *rest"]:
     """States at the end of one interval for every member and window, with one Runge-Kutta step per step of the grid.
 
-    The gradient is that of the steps; with `adjoint`, parameters [members, P], that of the continuous adjoint, solved
-    backwards by the same steps.
+    The gradient is that of the steps; with `adjoint`, the parameters, that of the continuous adjoint, solved backwards.
     """
     factor = duration.reshape(1, -1, *[1] * (start.dim() - 2))
     grid = grid.to(start.device)

@@ -41,14 +41,11 @@ Jacobian: TypeAlias = Float[np.ndarray, "members residuals unknowns"]
 def plain_nodes(
     chain: AnyChain, theta: Array, start: Float[np.ndarray, "members windows states"], steps: Array
 ) -> Float[np.ndarray, "members windows nodes states"] | None:
-    """States after every step by Kutta's 3/8 rule, equal to those of `rk4_nodes` up to rounding.
-
-    None if arrays are faster, if `member_rates` does not support the law, or if a number is not finite or overflows.
-    """
+    """The states of `rk4_nodes` up to rounding; None if arrays are faster, if `member_rates` does not support the law,
+    or if a number is not finite or overflows."""
     members, windows, n = start.shape
-    if not isinstance(chain, Chain):
-        return None
-    if windows * np.count_nonzero(theta) > 250 or not np.isfinite(theta).all():  # beyond, arrays are faster
+    faster = windows * np.count_nonzero(theta) <= 250
+    if not (isinstance(chain, Chain) and faster and np.isfinite(theta).all()):
         return None
     go, ways = march(n), steps.tolist()
     nodes = np.empty((members, windows, 1 + len(steps[0]), n))
@@ -65,28 +62,16 @@ def plain_nodes(
     return nodes
 
 
-def _uniform(steps: int) -> Array:
-    return np.linspace(0.0, 1.0, steps + 1)
-
-
-def _graded(steps: int) -> Array:
-    graded: Array = np.expm1(4.0 * _uniform(steps)) / math.expm1(4.0)
-    return graded
+def _grid(steps: int, graded: bool) -> Array:
+    points: Array = np.linspace(0.0, 1.0, steps + 1)
+    if graded:
+        points = np.expm1(4.0 * points) / math.expm1(4.0)
+    return points
 
 
 # From cheap to expensive; an interval uses the first that is accurate enough.
-GRIDS: tuple[Array, ...] = (
-    _uniform(1),
-    _uniform(2),
-    _uniform(4),
-    _graded(6),
-    _uniform(8),
-    _graded(12),
-    _uniform(16),
-    _graded(24),
-    _uniform(32),
-)
-REFERENCE = _graded(64)
+GRIDS: tuple[Array, ...] = tuple(_grid(n, graded=n in (6, 12, 24)) for n in (1, 2, 4, 6, 8, 12, 16, 24, 32))
+REFERENCE = _grid(64, graded=True)
 DEFAULT_GRID = 1
 
 
@@ -94,12 +79,11 @@ DEFAULT_GRID = 1
 class LinearControls:
     """Controls that are linear in each interval of time: u = entry + slope * time."""
 
-    # Values at the beginning of an interval [..., states]; nan for states with an equation.
-    entry: Float[np.ndarray, "*intervals states"]
-    slope: Float[np.ndarray, "*intervals states"]  # rates of change in it [..., states]; 0 for states with an equation
+    entry: Float[np.ndarray, "*intervals states"]  # values at the beginning of an interval; nan of other states
+    slope: Float[np.ndarray, "*intervals states"]  # rates of change in it; 0 of other states
 
     def enter(self, x: Array) -> Array:
-        """States [members, ..., states] with the controls set to their entry values."""
+        """States with the controls set to their entry values."""
         return np.where(np.isnan(self.entry), x, self.entry)
 
     def added(self, rhs: Rhs) -> Rhs:
@@ -171,9 +155,9 @@ def sensitivities(
     columns: Int[np.ndarray, "members columns"],
     controls: LinearControls | None = None,
 ) -> tuple[States, Float[np.ndarray, "members windows states inputs"]]:
-    """End states and their derivatives with respect to start state and parameters, by forward sensitivities.
+    """End states and their derivatives S with respect to start state and parameters:
 
-    dX/dt = f,    d(S)/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
+    dS/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
     """
     members, windows, n = start.shape
     linear, rhs = chain.linearisation(theta, columns), chain.rhs(theta)
@@ -225,10 +209,7 @@ def _step_by_step(
     count: int,
     controls: LinearControls | None = None,
 ) -> tuple[Array, Array]:
-    """The result of `_variational` from the nodes of a plain solve: all steps in parallel, then chained.
-
-    S_{k+1} = Phi_k S_k + [0, Theta_k]
-    """
+    """`_variational` from the nodes of a plain solve, all steps in parallel: S_{k+1} = Phi_k S_k + [0, Theta_k]."""
     members, windows, n = start.shape
     steps = duration[:, None] * np.diff(grid)
     each_step = controls and controls.through(steps)
@@ -251,10 +232,9 @@ def choose_grids(
     tolerance: Float[np.ndarray, " states"],
     controls: LinearControls | None = None,
 ) -> GridIndex:
-    """The cheapest grid of every window with an error of at most `tolerance` [states].
+    """The cheapest grid of every window with an error of at most `tolerance`, the finest if none has.
 
-    The error is the distance to the solution on a finer grid, as the median over members with a finite
-    solution; windows that no grid solves get the finest.
+    The error is the distance to the solution on a finer grid, as the median over members with a finite solution.
     """
     index = np.full(len(duration), len(GRIDS) - 1)
     grids, ends, todo = (*GRIDS, REFERENCE), dict[int, Array](), np.arange(len(duration))

@@ -72,14 +72,8 @@ class LinearisedTrajectory:
         return np.concatenate(rows)
 
     def adjoint(self, rows: Array) -> Array:
-        """Values at all nodes with which forces on each equation are weighted in `rows.T @ responses`.
-
-        Args:
-            rows: [rows, columns].
-
-        Returns:
-            [equations, columns, nodes of all trajectories].
-        """
+        """Values [equations, columns, nodes of all trajectories] with which forces on each equation are weighted in
+        `rows.T @ responses`, for rows [rows, columns]."""
         found, ends = [], np.cumsum([len(self._averaged(k, left[..., None])) for k, left in enumerate(self.left)])
         for k, part in enumerate(np.split(rows, ends[:-1])):
             u = self._spread(k, part) * self.weight[k][..., None]
@@ -92,7 +86,7 @@ class LinearisedTrajectory:
         return np.concatenate(found, axis=-1)
 
     def starts(self) -> Array:
-        """Responses of the samples to a change of each start value, [rows, trajectories * states without inputs]."""
+        """Responses to a change of each start value, [rows, trajectories * states without inputs]."""
         first = np.eye(len(self.own))[:, self.own]
         zeros = (np.zeros((len(carried), *first.shape)) for carried in self.carried)
         return np.asarray(block_diag(*(self._carried(k, first, zero) for k, zero in enumerate(zeros))))
@@ -147,10 +141,8 @@ class LinearisedTrajectory:
 
 
 def carried_along(law: PowerSum, t: Trajectory) -> Array:
-    """Propagators of a law along a smooth path through the data, per sample interval, [intervals, states, states].
-
-    `LinearisedTrajectory` has those along the law's own trajectory.
-    """
+    """Propagators [intervals, states, states] as `LinearisedTrajectory` has them, but along a smooth path through the
+    data."""
     times = _nodes(t)
     x = CubicSpline(t.time, t.values)(times)
     return _propagators(_slopes(law, x), np.diff(times[::2]))[0]

@@ -12,13 +12,14 @@ Thus a start value of 0 is not a barrier, and start values satisfy conserved sum
     dS/dt = (df/dx) S + df/dtheta,
 
 integrated over all sample intervals in parallel from the accurate states of an adaptive solver, then chained.
-They also show how fast solutions diverge, and thus which tolerance the solver needs.
+They also show how fast solutions diverge, and so which tolerance the solver needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,22 +40,22 @@ RTOL_OVER_ATOL = 100.0  # ratio of relative to absolute tolerance, for states wi
 
 
 def tolerance(sigma: Float[Array, " states"]) -> float:
-    """Relative tolerance of solutions whose residuals have standard deviations sigma [states]."""
+    """Relative tolerance of solutions whose residuals have standard deviations sigma."""
     return float(np.clip(1e-5 * np.min(sigma), FINEST_RTOL, 1e-6))
 
 
 def integrate(
     law: PowerSum | FilledForm, start: Float[Array, " own"], run: Trajectory, rtol: float
 ) -> Float[Array, "samples states"] | None:
-    """States at the run's times [times, states]; None if the law blows up or the solver fails.
+    """States at the run's times; None if the law blows up or the solver fails.
 
     The solver restarts at the end of each linear piece of the controls.
     """
     rhs, u, slopes = point_field(law), run.controls, control_slopes([run])
     # States of 1e10 are far from any data.
-    atol, largest = rtol / RTOL_OVER_ATOL, 1e10
+    solve = partial(solve_whole, rtol=rtol, atol=rtol / RTOL_OVER_ATOL, largest=1e10)
     if u is None:
-        return solve_whole(rhs, start, run.time, rtol, atol, largest)
+        return solve(rhs, start, run.time)
     found = np.hstack([np.tile(start, (len(run.time), 1)), u.values])
     for first, last in u.straight_pieces():
 
@@ -62,7 +63,7 @@ def integrate(
             total: Array = np.asarray(rhs(t, x)) + slope
             return total
 
-        part = solve_whole(driven, found[first], run.time[first : last + 1], rtol, atol, largest)
+        part = solve(driven, found[first], run.time[first : last + 1])
         if part is None:
             return None
         found[first : last + 1, : len(start)] = part[:, : len(start)]
@@ -74,7 +75,7 @@ def residual_squares(
     series: TimeSeries,
     initial: Float[Array, "trajectories own"],
     relative_sigma: Sequence[Array] | None = None,
-    rtol: float | None = None,
+    rtol: float = FINEST_RTOL,
 ) -> tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]:
     """Sums of squared residuals, weighted and plain, and number of observed values of every state."""
     squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
@@ -90,10 +91,9 @@ def residual_squares(
 
 
 def solutions(
-    law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
+    law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float = FINEST_RTOL
 ) -> list[Float[Array, "_ states"]]:
     """The law's states at all times, [samples, states] per trajectory; inf throughout if it blows up."""
-    rtol = FINEST_RTOL if rtol is None else rtol
     found = []
     for t, x0 in zip(series.trajectories, initial, strict=True):
         y = integrate(law, x0, t, rtol)
@@ -102,11 +102,10 @@ def solutions(
 
 
 def residuals(
-    law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
+    law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float = FINEST_RTOL
 ) -> list[Float[Array, "_ states"]]:
     """Law minus data, [samples, states] per trajectory: nan where missing, inf if the law blows up."""
-    found = solutions(law, series, initial, rtol)
-    return [t.left(y) for y, t in zip(found, series.trajectories, strict=True)]
+    return [t.left(y) for y, t in zip(solutions(law, series, initial, rtol), series.trajectories, strict=True)]
 
 
 # Smallest start value of a nonnegative state [rms of the state]: at exactly 0, sqrt(x) has no unique solution.
@@ -119,12 +118,7 @@ ConservedSums: TypeAlias = tuple[tuple[Array, float], ...]
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """Bounds of the start values, and the conserved sums that they satisfy.
-
-    >>> starts = Starts(np.array([True, True]), ((np.array([1.0, 1.0]), 10.0),))
-    >>> starts.values(np.array([[1.0, 2.0]])).tolist()
-    [[2.0, 8.0]]
-    """
+    """Start values by numbers q, with their bounds and the conserved sums that they satisfy."""
 
     nonnegative: Mask  # states that do not start below 0 [states]
     sums: ConservedSums = ()  # conserved sums with their values
@@ -133,19 +127,19 @@ class Starts:
     def roots(
         self, initial: Float[Array, "*rest states"], awake: Float[Array, " states"]
     ) -> Float[Array, "*rest states"]:
-        """q of start values [trajectories, states], with nonnegative states at least `awake` [states]."""
+        """q of start values, with nonnegative states at least `awake`."""
         least = np.maximum(initial, np.maximum(awake, LEAST_START))
         return np.where(self.nonnegative, np.sqrt(least), initial)
 
     def values(self, q: Float[Array, "*rest states"]) -> Float[Array, "*rest states"]:
-        """Start values [..., states] that belong to q."""
+        """Start values that belong to q."""
         x = self._unbound(q)
         for c, value in self.sums:
             x = np.where(c != 0, x * (value / (x @ c))[..., None], x)
         return x if self.known is None else np.where(np.isfinite(self.known), self.known, x)
 
     def slopes(self, q: Float[Array, " states"], trajectory: int = 0) -> Float[Array, "states states"]:
-        """dx/dq [states, states] at the q [states] of one trajectory."""
+        """dx/dq at the q of one trajectory."""
         x = self._unbound(q)
         slopes: Array = np.diag(np.where(self.nonnegative, 2.0 * q, 1.0))
         for c, value in self.sums:
@@ -196,16 +190,16 @@ class Effort(NamedTuple):
 class Evaluation(NamedTuple):
     """Residuals of a law and their derivatives at given constants and start values."""
 
-    residual: Float[Array, " residuals"]  # weighted [R]
-    jacobian: Float[Array, "residuals unknowns"]  # its derivatives [R, unknowns]
-    effort: Effort  # the effort that these solutions needed
+    residual: Float[Array, " residuals"]  # weighted
+    jacobian: Float[Array, "residuals unknowns"]
+    effort: Effort  # what these solutions needed
 
 
 class TrajectoryResiduals:
-    """Residuals and Jacobian of one law; the unknowns are its free constants, then q of the start values.
+    """Residuals and Jacobian of a dimensionless law; the unknowns are its free constants, then q of the start values.
 
-    The law is dimensionless, `sigma` the standard deviation of the residuals of every state [states], and
-    `relative_sigma` that of each sample relative to the others, [samples, states] per trajectory.
+    `sigma` [states] is the standard deviation of the residuals of every state, `relative_sigma` that of each sample
+    relative to the others, [samples, states] per trajectory.
     """
 
     def __init__(
@@ -225,16 +219,15 @@ class TrajectoryResiduals:
         return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
 
     def unpack(self, u: Float[Array, " unknowns"]) -> tuple[Law, Float[Array, "trajectories own"]]:
-        """Law and start values [trajectories, states] of the unknowns."""
+        """Law and start values of the unknowns."""
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
         return law, self.starts.values(u[self.n_constants :].reshape(-1, self.own.sum()))
 
     def evaluate(self, u: Float[Array, " unknowns"], effort: Effort | None = None) -> Evaluation | None:
-        """Residuals and Jacobian at unknowns [unknowns]; None if the law blows up.
+        """Residuals and Jacobian; None if the law blows up. Later evaluations should start from the `effort` returned.
 
-        Where solutions diverge, the solver's errors grow with them: if these become comparable to
-        the residuals, the solve is repeated at a finer tolerance. Later evaluations should start
-        from the `effort` returned, which also has the steps that the sensitivities needed.
+        Where solutions diverge, the solver's errors grow with them: if these become comparable to the residuals, the
+        solve is repeated at a finer tolerance.
         """
         rtol, steps = effort or Effort.least(self.series, tolerance(self.sigma[self.own]))
         law, initial = self.unpack(u)
@@ -273,7 +266,6 @@ class TrajectoryResiduals:
         ]
 
     def _residual(self, paths: Sequence[Array]) -> Array:
-        """Weighted residuals [R]."""
         each = zip(paths, self.series.trajectories, self._weights(), strict=True)
         return np.concatenate([(np.nan_to_num(t.left(x)) * w).ravel() for x, t, w in each])
 
@@ -292,7 +284,7 @@ class TrajectoryResiduals:
         return (r**2).sum(axis=0), (plain**2).sum(axis=0), counts
 
     def _jacobian(self, own: Sequence[Array], paths: Sequence[Array], u: Array) -> tuple[Array, float] | None:
-        """d residuals / d unknowns [R, unknowns] from the sensitivities of the intervals, and their largest growth."""
+        """d residuals / d unknowns from the sensitivities of the intervals, and their largest growth."""
         n, k, starts = self.n, self.n_constants, int(self.own.sum())
         found, growth = [], 0.0
         for i, (steps, weight) in enumerate(zip(own, self._weights(), strict=True)):
@@ -312,11 +304,8 @@ class TrajectoryResiduals:
     def chained(
         self, own: Float[Array, "intervals states inputs"], first: Float[Array, "states columns"]
     ) -> Float[Array, "intervals+1 states columns"] | None:
-        """d x / d (constants, own start) at every sample, [samples, n, constants + starts].
-
-        The sensitivities of the intervals, each integrated from the accurate states, are chained:
-        D_{j+1} = Phi_j D_j + [Theta_j, 0]. None if they exceed `LARGEST`.
-        """
+        """d x / d (constants, own start) at every sample, chained from the sensitivities of the intervals:
+        D_{j+1} = Phi_j D_j + [Theta_j, 0]. None if they exceed `LARGEST`."""
         added = np.zeros((len(own), *first.shape))
         added[:, :, : self.n_constants] = own[:, :, self.n :]
         with np.errstate(all="ignore"):
@@ -359,10 +348,8 @@ class TrajectoryResiduals:
     def _runge_kutta(
         self, law: Law, x: Array, duration: Array, drift: Array, steps: int, spread: float
     ) -> tuple[Array, Array]:
-        """States [B, n] and [Phi, Theta] [B, n, n + constants] at the ends of intervals that start at x.
-
-        Integrates the states step by step, then from them the sensitivities of many steps in parallel.
-        """
+        """States [B, n] and [Phi, Theta] [B, n, n + constants] at the ends of intervals from x: states step by step,
+        then from them the sensitivities of many steps in parallel."""
         tau = np.linspace(0.0, 1.0, steps + 1)
         grid = tau if spread == 0.0 else np.expm1(spread * tau) / np.expm1(spread)
         lengths = np.diff(grid)[:, None] * duration
@@ -417,14 +404,8 @@ class TrajectoryResiduals:
         form, constants = compiled_law(law, self.free)
         s = self._unmoved(1)[..., 0]
         rates, own = point_field(FilledForm(form.varied, np.array(constants))), np.append(drift, np.zeros(s.size))
-        found = solve_whole(
-            lambda t, y: np.asarray(rates(t, y)) + own,
-            np.append(x, s),
-            np.array([0.0, duration]),
-            rtol,
-            rtol / RTOL_OVER_ATOL,
-            LARGEST,
-        )
+        ends, atol = np.array([0.0, duration]), rtol / RTOL_OVER_ATOL
+        found = solve_whole(lambda t, y: np.asarray(rates(t, y)) + own, np.append(x, s), ends, rtol, atol, LARGEST)
         return np.full_like(s, np.nan) if found is None else found[-1, self.n :].reshape(s.shape)
 
 
@@ -439,20 +420,16 @@ def _products(a: Array, b: Array) -> Array:
 def sensitivities(
     law: Law, free: Free, start: Float[Array, " own"], run: Trajectory
 ) -> tuple[Float[Array, "times states"], Float[Array, "times states columns"]] | None:
-    """x(t) [times, states] and d x / d (free constants, start) [times, states, constants + states].
-
-    None if the law blows up. The values of the run are ignored.
-    """
+    """x(t) and d x / d (free constants, start); None if the law blows up. The values of the run are ignored."""
     n, own = law.n_states, len(start)
     names = tuple(map(str, range(n)))
     one = TimeSeries(names, (run,), controls=names[own:])
     model = TrajectoryResiduals(law, one, np.ones(n), free, Starts(np.zeros(own, dtype=bool)), ())
-    rtol = FINEST_RTOL
-    x = integrate(law, start, run, rtol)
+    x = integrate(law, start, run, FINEST_RTOL)
     if x is None:
         return None
     first = np.hstack([np.zeros((n, model.n_constants)), np.eye(n)[:, :own]])
-    (own_steps,), _ = model.of_intervals(law, [x], Effort.least(one, rtol))
+    (own_steps,), _ = model.of_intervals(law, [x], Effort.least(one, FINEST_RTOL))
     blocks = model.chained(own_steps, first)
     return None if blocks is None else (x, blocks)
 
@@ -460,10 +437,7 @@ def sensitivities(
 def linear_recurrence(
     a: Float[np.ndarray, "steps n n"], b: Float[np.ndarray, "steps n columns"], first: Float[np.ndarray, "n columns"]
 ) -> Float[np.ndarray, "1+steps n columns"]:
-    """All z_j of the recurrence
-
-    z_0 = first,   z_{j+1} = A_j z_j + b_j
-    """
+    """All z_j of z_0 = first, z_{j+1} = A_j z_j + b_j."""
     check_time()
     steps, n, columns = b.shape
     if not columns:

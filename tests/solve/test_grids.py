@@ -13,7 +13,6 @@ from odediscovery.networks.chain import Chain, Pair, member_rates
 from odediscovery.problem.problem import prepare
 from odediscovery.solve import fixed_step
 from odediscovery.solve.grids import (
-    DEFAULT_GRID,
     GRIDS,
     REFERENCE,
     advance,
@@ -34,15 +33,6 @@ def root_error(grid, start):
     chain = chain_of_law(ROOT)
     end = advance(chain.rhs(chain.theta), np.array([[[start]]]), np.array([1.0]), grid)
     return abs(end.item() - (start**0.5 + 0.5) ** 2)
-
-
-def test_grids_go_from_0_to_1_and_become_dearer():
-    for grid in (*GRIDS, REFERENCE):
-        assert grid[0] == 0.0 and grid[-1] == pytest.approx(1.0, abs=1e-15)
-        assert bool((np.diff(grid) > 0).all())
-    sizes = [len(grid) for grid in GRIDS]
-    assert sizes == sorted(sizes) and len(REFERENCE) > sizes[-1]
-    assert 0 <= DEFAULT_GRID < len(GRIDS)
 
 
 def test_finer_uniform_grids_are_of_fourth_order():
