@@ -1,7 +1,7 @@
 """Equations from data with scikit-learn's interface, for grid search, cross-validation and joblib.
 
-An `ODEDiscovery` checks its parameters in `fit`, and is pickled as the files of `Discovery.save`. X and t are arrays,
-DataFrames, or lists of them; `data.frames` explains where the times of a frame are.
+X and t are arrays, DataFrames, or lists of them; `data.frames` explains where the times of a frame are. A fitted
+estimator is pickled as the files of `Discovery.save`.
 
 Source: scikit-learn, "Developing scikit-learn estimators"; methods are called as in pysindy.
 """
@@ -34,8 +34,8 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import OPTIONS, RECIPES, Settings
 
-# Lowest score, of solutions that diverge. It is finite, because a grid search cannot rank means
-# over folds with -inf or nan, and so low that one divergent fold rules out a candidate.
+# Score of solutions that diverge: finite, because a grid search cannot rank means over folds with -inf or nan, and so
+# low that one divergent fold rules out a candidate.
 LOWEST_SCORE = -1e6
 
 # X has a column for every state, and scikit-learn itself holds out samples.
@@ -62,8 +62,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     and breaks. A parameter that equals its default takes the value of the recipe.
 
     Args:
-        states: names of the states; for a DataFrame, the columns to use. Default: the column
-            names, or x0, x1, ...
+        states: names of the states; for a DataFrame, the columns to use. Default: the column names, or x0, x1, ...
 
     Attributes:
         discovery_: the `Discovery`, with the Pareto front, messages and outcome.
@@ -77,9 +76,16 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
 
     >>> import numpy as np
     >>> t = np.linspace(0, 5, 30)
-    >>> model = ODEDiscovery(states=["mass"], members=0).fit(3 * np.exp(-0.5 * t)[:, None], t=t)
+    >>> X = 3 * np.exp(-0.5 * t)[:, None]
+    >>> model = ODEDiscovery(states=["mass"], members=0).fit(X, t=t)
+    >>> model.print()  # doctest: +ELLIPSIS
+    mass' = -0.5...*mass
     >>> model.predict([[2.0]]).round(4).tolist()
     [[-1.0]]
+    >>> model.simulate([2.0], [0.0, 10.0]).round(4).tolist()
+    [[2.0], [0.0135]]
+    >>> round(model.score(2 * X, t=t), 6)
+    1.0
     """
 
     def __init__(self, *, states: Sequence[str] | None = None, **options: Any) -> None:
@@ -94,25 +100,21 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         """Find the equations dx/dt = f(x) behind X, set the attributes ending in "_", and return self.
 
         Args:
-            X: values of the states, nan where missing: [samples, states], a DataFrame, an xarray
-                Dataset, or a list of these. The times of a frame are its column named t or time,
-                else an index with such a name or with dates or durations.
+            X: values of the states, nan where missing: [samples, states], a DataFrame, an xarray Dataset, or a list of
+                these. The times of a frame are its column named t or time, else an index with such a name or with
+                dates or durations.
             y: ignored; scikit-learn passes it.
-            t: times of the samples [samples], increasing, numbers or dates, or the interval between
-                samples; for a list of trajectories one interval for all or a list with one entry each.
-                None: those of the frame, otherwise an interval of 1.
-            sigma: standard deviations of the values, shaped like X (a list for a list; columns in
-                the order of the states), nan for a state with unknown noise; None: estimated.
+            t: times of the samples [samples], increasing, numbers or dates, or the interval between samples; for a list
+                of trajectories one interval for all or a list with one entry each. None: those of the frame, otherwise
+                an interval of 1.
+            sigma: standard deviations of the values, shaped like X (a list for a list; columns in the order of the
+                states), nan for a state with unknown noise; None: estimated.
             groups: labels of the trajectories in a list, used with `vary`; None: 1, 2, ...
 
         Raises:
-            InputError: a parameter is out of range, X or t is invalid, or a frame has an unnamed
-                index that may hold its times.
+            InputError: a parameter is out of range, X or t is invalid, or a frame has an unnamed index that may hold
+                its times.
             FitError: no law could be integrated through the data.
-
-        >>> X = 3 * np.exp(-0.05 * np.arange(30))[:, None]
-        >>> ODEDiscovery(states=["mass"], members=0).fit(X, t=0.1).equations_.states
-        ('mass',)
         """
         settings, names = self._settings(), self.states
         if names is not None:
@@ -142,18 +144,14 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Array:
-        """Compute dx/dt = f(x) at given states, [samples, states], in units of the state per time;
-        nan or infinite where f is undefined.
+        """Compute dx/dt = f(x) at given states, [samples, states], in units of the state per time; nan or infinite
+        where f is undefined.
 
         Args:
             X: states [samples, states]; the columns of a DataFrame are selected by name.
 
         Raises:
             InputError: X is invalid.
-
-        >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
-        >>> model.predict([[1.0], [2.0]]).round(4).tolist()
-        [[-0.1], [-0.2]]
         """
         check_is_fitted(self)
         return self.equations_.rhs(self._checked(read_values(_plain(X), list(self.feature_names_in_))))
@@ -167,10 +165,6 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
 
         Raises:
             InputError: u0 or t is invalid.
-
-        >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
-        >>> model.simulate([2.0], [0.0, 10.0]).round(4).tolist()
-        [[2.0], [0.7358]]
         """
         check_is_fitted(self)
         start = real_numbers(u0, "u0")
@@ -186,10 +180,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: object = None, t: Any = None) -> float:
         """R2 = 1 - sum |x - x_sim|^2 / sum |x - mean x|^2 of X simulated from its first sample.
 
-        It is the variance-weighted `sklearn.metrics.r2_score` over all observed values of all
-        trajectories; each starts at its first sample in which no state is missing. Divergent
-        solutions score -1e6, the lowest score: it is finite, so that a grid search can rank means
-        over folds.
+        It is the variance-weighted `sklearn.metrics.r2_score` over all observed values of all trajectories; each starts
+        at its first sample in which no state is missing. Divergent solutions score -1e6, which a grid search can rank.
 
         Args:
             X: one trajectory or a list of them, as in `fit`.
@@ -197,13 +189,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             t: as in `fit`. None: the times of the frame, otherwise the interval that `fit` used.
 
         Raises:
-            InputError: X or t is invalid, or times are missing after a fit with times (in a grid
-                search use DataFrames with a column t, or route t by `set_fit_request` and
-                `set_score_request`).
-
-        >>> X = np.exp(-0.1 * np.arange(30))[:, None]
-        >>> round(ODEDiscovery(members=0).fit(X).score(3 * X), 6)
-        1.0
+            InputError: X or t is invalid, or times are missing after a fit with times (in a grid search use DataFrames
+                with a column t, or route t by `set_fit_request` and `set_score_request`).
         """
         check_is_fitted(self)
         observed, simulated = [], []
@@ -227,29 +214,16 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
 
         Args:
             digits: significant digits of constants with unknown errors.
-
-        >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
-        >>> len(model.equations())
-        1
         """
         check_is_fitted(self)
         return self.equations_.pretty(digits).splitlines()
 
     def print(self, digits: int = 4) -> None:
-        """Print x' = f(x), the lines of `equations` with these `digits`.
-
-        >>> ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None]).print()
-        ... # doctest: +ELLIPSIS
-        x0' = -0...*x0
-        """
+        """Print x' = f(x), the lines of `equations` with these `digits`."""
         print("\n".join(self.equations(digits)))
 
     def latex(self) -> str:
-        """Write x' = f(x) as a LaTeX `align` environment.
-
-        >>> ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None]).latex()[1:13]
-        'begin{align}'
-        """
+        """Write x' = f(x) as a LaTeX `align` environment."""
         check_is_fitted(self)
         return self.discovery_.latex()
 
@@ -282,7 +256,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(found.equations.states)
 
     def _settings(self) -> Settings:
-        """Convert parameters, including numpy scalars of a grid, to settings; messages use their Python names."""
+        """The parameters, with numpy scalars of a grid, as settings; messages use their Python names."""
         given = {name: getattr(self, name) for name in _DEFAULTS}
         try:
             plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()}
@@ -339,7 +313,7 @@ class Run(NamedTuple):
 def read_runs(
     x: Any, t: Any, states: list[str] | None, interval: float | None, unit: str | None = None
 ) -> tuple[list[Run], list[str] | None, Clock | None]:
-    """Read the trajectories of X, the names of their states if X has names, and the clock of dates."""
+    """The trajectories of X, the names of their states if X has names, and the clock of dates."""
     blocks, given = paired(x, t)
     if is_frame(blocks[0]):
         states, _ = columns_of(blocks[0], states)
@@ -353,7 +327,7 @@ def read_runs(
 
 
 def read_values(block: Any, states: list[str] | None) -> Array:
-    """Read the states [samples, states] of an array or a frame."""
+    """The states [samples, states] of an array or a frame."""
     if not is_frame(block):
         return _matrix(block)
     names, _ = columns_of(block, states)
@@ -386,9 +360,9 @@ def _times_of(block: Any, t: Any, states: list[str] | None) -> tuple[Any, str | 
 
 def is_list(x: Any) -> bool:
     """Whether X is a list of trajectories, not one array as a list of rows."""
-    if not isinstance(x, list | tuple) or not x or is_frame(x[0]) or is_dataset(x[0]):
-        return isinstance(x, list | tuple)
-    return real_numbers(x[0], "X").ndim == 2
+    if not isinstance(x, list | tuple):
+        return False
+    return not x or is_frame(x[0]) or is_dataset(x[0]) or real_numbers(x[0], "X").ndim == 2
 
 
 def is_frame(x: Any) -> bool:
@@ -415,7 +389,6 @@ def paired(x: Any, t: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _plain(block: Any) -> Any:
-    """Convert a Dataset to a frame; return anything else unchanged."""
     return plain_frame(block)[0] if is_dataset(block) else block
 
 
@@ -453,13 +426,12 @@ def columns_of(frame: Any, states: list[str] | None) -> tuple[list[str], str | N
 
 
 def _matrix(x: Any) -> Array:
-    """Convert values to [samples, states], finite or nan."""
+    """Values as [samples, states], finite or nan."""
     values = real_numbers(x, "X")
     if values.ndim != 2:
         raise InputError(
-            f"X: expected an array [samples, states], got shape {values.shape}. "
-            "Reshape your data, X.reshape(-1, 1) for one state; give trajectories "
-            "as a list"
+            f"X: expected an array [samples, states], got shape {values.shape}. Reshape your data, X.reshape(-1, 1) "
+            "for one state; give trajectories as a list"
         )
     if not values.shape[1]:
         raise InputError(

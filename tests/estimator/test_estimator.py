@@ -308,8 +308,6 @@ def test_times_are_said_once():
     frame = pd.DataFrame(VALUES, HALF_HOURS)
     with pytest.raises(InputError, match=r"expected times once, got the interval t=0\.5 and the index 'time'"):
         fitted(frame, t=STEP)
-    with pytest.raises(InputError, match="expected times once, got t and column 't'"):
-        fitted(frame.assign(t=HOURS), t=HOURS)
     assert rate(fitted(frame.assign(t=HOURS))) == pytest.approx(PER_HOUR, rel=1e-6)
     with pytest.raises(InputError, match="2 levels: give a list of frames"):
         fitted(pd.DataFrame(VALUES, pd.MultiIndex.from_product([["a"], HOURS], names=["run", "t"])))
