@@ -53,9 +53,6 @@ class Formula:
     def __invert__(self) -> Formula:
         return connect("not", self)
 
-    def __str__(self) -> str:
-        return self.text()
-
     def text(self) -> str:
         """The formula in words, with importances other than 1 before their part, and without parts of importance 0."""
         if self.word == "atom":
@@ -70,6 +67,8 @@ class Formula:
         if self.word == "implies" and len(parts) > 2:
             return f"({' and '.join(parts[:-1])}) implies {parts[-1]}"
         return f" {self.word} ".join(parts)
+
+    __str__ = text
 
     @property
     def unit(self) -> Connective:

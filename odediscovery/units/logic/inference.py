@@ -7,10 +7,9 @@ Every formula has a lower and an upper bound L <= truth <= U, which are 0 and 1 
     down    L_y > 0:  a_k x_k >= L_y - c - sum_j!=k max(a_j x_j)
             U_y < 1:  a_k x_k <= U_y - c - sum_j!=k min(a_j x_j)
 
-Modus ponens, modus tollens and the disjunctive syllogism are the downward step for one connective. Bounds
-only tighten, so that sweeps up and down converge; a lower bound above an upper one is a contradiction.
-Every bound is valid: it holds in all models. If each atom appears once, bounds are the tightest possible;
-if atoms are shared, cases are not distinguished, and tighter bounds may exist.
+Modus ponens, modus tollens and the disjunctive syllogism are the downward step for one connective. Bounds only tighten,
+so that sweeps converge; a lower bound above an upper one is a contradiction. Every bound holds in all models, and is
+the tightest possible if each atom appears once; shared atoms are not split into cases.
 
 Source: Riegel et al., Logical Neural Networks (2020), Sec. 4.
 """
@@ -62,6 +61,10 @@ class Bounds:
         return "ambiguous" if self.lower > 1.0 - alpha and self.upper < alpha else "unknown"
 
 
+# Bounds or truth of formulas.
+Example: TypeAlias = Mapping[Formula, Bounds | float]
+
+
 @dataclass(frozen=True)
 class Inferred:
     """Bounds of all formulas after inference.
@@ -95,10 +98,15 @@ class Network:
         self.place = {node: i for i, node in enumerate(self.nodes)}
         self.connectives = [node for node in self.nodes if node.parts]
 
-    def open_world(self, batch: int) -> tuple[Tensor, Tensor]:
-        """Bounds without any knowledge, 0 and 1, [batch, nodes]."""
-        lower = torch.zeros(batch, len(self.nodes), dtype=torch.float64)
-        return lower, torch.ones_like(lower)
+    def known(self, examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
+        """Bounds known in each example, else 0 and 1, [examples, nodes]."""
+        lower = torch.zeros(len(examples), len(self.nodes), dtype=torch.float64)
+        upper = torch.ones_like(lower)
+        for row, example in enumerate(examples):
+            for node in example.keys() & self.place.keys():
+                at, bound = (row, self.place[node]), as_bounds(example[node])
+                lower[at], upper[at] = bound.lower, bound.upper
+        return lower, upper
 
     def parameters(self) -> Parameters:
         """Weights and biases of the formulas."""
@@ -119,11 +127,8 @@ class Network:
         return torch.stack(lows, dim=1), torch.stack(highs, dim=1)
 
     def sums(self, lower: Tensor, upper: Tensor, parameters: Parameters, leak: float) -> tuple[Tensor, Tensor]:
-        """Smallest and largest s of every connective, and the bounds of atoms [batch, nodes].
-
-        Differentiable with respect to the parameters. Parts are clipped to 0 and 1 except for a share `leak` of the
-        excess, which is propagated so that gradients do not vanish.
-        """
+        """Smallest and largest s of every connective, and the bounds of atoms [batch, nodes], differentiable by the
+        parameters: a share `leak` of what exceeds 0 and 1 is propagated so that gradients do not vanish."""
         own, parts = (list(lower.unbind(dim=1)), list(upper.unbind(dim=1))), (list(lower.T), list(upper.T))
         for node in self.connectives:
             at = self.place[node]
@@ -171,7 +176,7 @@ def as_bounds(given: Bounds | float) -> Bounds:
     return given if isinstance(given, Bounds) else Bounds(float(given), float(given))
 
 
-def infer(formulas: Sequence[Formula], known: Mapping[Formula, Bounds | float]) -> Inferred:
+def infer(formulas: Sequence[Formula], known: Example) -> Inferred:
     """Infer the bounds of all formulas and their parts from known ones.
 
     Args:
@@ -186,14 +191,12 @@ def infer(formulas: Sequence[Formula], known: Mapping[Formula, Bounds | float]) 
     >>> infer([y], {x >> y: 1.0, x: 1.0})[y]
     Bounds(lower=1.0, upper=1.0)
     """
-    network = Network([*formulas, *known])
-    lower, upper = network.open_world(1)
     for formula, given in known.items():
         bound = as_bounds(given)
         if not 0.0 <= bound.lower <= bound.upper <= 1.0:
             raise ValueError(f"bounds lie between 0 and 1, the lower one first, got {bound} of {formula}")
-        lower[0, network.place[formula]], upper[0, network.place[formula]] = bound.lower, bound.upper
-    parameters, sweeps, change = network.parameters(), 0, 1.0
+    network = Network([*formulas, *known])
+    (lower, upper), parameters, sweeps, change = network.known([known]), network.parameters(), 0, 1.0
     # After a contradiction, bounds are meaningless.
     while change >= CONVERGED and sweeps < 1000 and not bool((lower > upper + CONVERGED).any()):
         sweeps += 1

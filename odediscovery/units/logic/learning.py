@@ -2,26 +2,23 @@
 
     loss = mean over examples of max(0, L - U)  +  penalty * constraints  +  l1 * sum of weights
 
-where L > U is the contradiction between the bounds that the formula computes and those that were
-observed, and the constraints are the connectives' regularisers. Their violation by an input is multiplied
-by its weight, so that an input that only contradicts is removed. Sums are compared before they are clipped
-to 0 and 1, because a clipped connective would have no gradient.
+where L > U is the contradiction between the bounds that the formula computes and those that were observed, and the
+constraints are the connectives' regularisers. Sums are compared before they are clipped to 0 and 1, because a clipped
+connective would have no gradient.
 
 Source: Riegel et al., Logical Neural Networks (2020), Sec. 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from odediscovery.units.logic.formulas import CONNECTIVES, Formula
-from odediscovery.units.logic.inference import Bounds, Network, Parameters, as_bounds
-
-Example = Mapping[Formula, Bounds | float]
+from odediscovery.units.logic.inference import Example, Network, Parameters
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def learn(formula: Formula, examples: Sequence[Example], how: Learning | None = 
     if not examples:
         raise ValueError("weights are learnt from examples, got none")
     how, network = how or Learning(), Network([formula])
-    lower, upper = _observed(network, examples)
+    lower, upper = network.known(examples)
     # Only observations of atoms and negations propagate up; those of learnt connectives are compared with the result.
     own = torch.tensor([bool(node.parts) and node.word != "not" for node in network.nodes])
     below, above = torch.where(own, 0.0, lower), torch.where(own, 1.0, upper)
@@ -128,17 +125,6 @@ def learn(formula: Formula, examples: Sequence[Example], how: Learning | None = 
     with torch.no_grad():
         left, broken = float(contradiction()), float(violation())
     return Learnt(_with(formula, parameters, how.small), left, broken)
-
-
-def _observed(network: Network, examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
-    """Bounds observed in the examples, [examples, nodes]."""
-    lower, upper = network.open_world(len(examples))
-    for row, example in enumerate(examples):
-        for node, given in example.items():
-            if node in network.place:
-                at, bound = (row, network.place[node]), as_bounds(given)
-                lower[at], upper[at] = bound.lower, bound.upper
-    return lower, upper
 
 
 def _violation(node: Formula, p: tuple[Tensor, Tensor], alpha: float) -> Tensor:

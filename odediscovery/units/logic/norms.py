@@ -4,11 +4,11 @@
     product        a b                   a + b - a b          1 where a <= b, else b / a
     Lukasiewicz    max(0, a + b - 1)     min(1, a + b)        min(1, 1 - a + b)
 
-*implies* is the residuum, the largest c with and(a, c) <= b. All are classical for 0 and 1; the units of
-this package are weighted forms of the third one, whose functions are piecewise linear and can be inverted.
+*implies* is the residuum, the largest c with and(a, c) <= b. All are classical for 0 and 1; the units of this package
+are weighted forms of the third one, whose functions are piecewise linear and can be inverted.
 
-Source: Riegel et al., Logical Neural Networks (2020); the seminar prints the first two residua with
-a < b the wrong way round.
+Source: Riegel et al., Logical Neural Networks (2020); the seminar prints the first two residua with a < b the wrong way
+round.
 """
 
 from __future__ import annotations
