@@ -22,7 +22,7 @@ from markupsafe import Markup
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import law_constant, third_of
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.terms import Bracket, Call, Name, Number, Power, Side, Term, sides_of_law
+from odediscovery.laws.terms import ONE, Bracket, Call, Name, Number, Power, Side, Term, sides_of_law
 from odediscovery.runtime.arrays import Array
 
 # Most decimals of an exponent that was set; one with more was fitted.
