@@ -137,7 +137,7 @@ def methods_named(asked: Sequence[str] | None) -> list[str]:
     check_names("method", asked or (), METHODS)
     if WEAK in (asked or ()):
         peers.check_installed(WEAK)
-    return list(asked or (METHODS if peers.pysindy else [OURS]))
+    return list(asked or (METHODS if peers.is_installed(WEAK) else [OURS]))
 
 
 def run_chaos(

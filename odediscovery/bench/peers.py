@@ -62,10 +62,15 @@ Rates: TypeAlias = tuple[Array, Array]
 Candidate: TypeAlias = tuple[Array, list[Array]]
 
 
+def is_installed(method: str) -> bool:
+    """Whether the package of a method is installed."""
+    return (SymbolicRegressor if method == "pyoperon" else pysindy) is not None
+
+
 def check_installed(method: str) -> None:
     """Check that the package of a method is installed, or raise an `InputError` with instructions."""
-    package, found = ("pyoperon", SymbolicRegressor) if method == "pyoperon" else ("pysindy", pysindy)
-    if found is None:
+    if not is_installed(method):
+        package = "pyoperon" if method == "pyoperon" else "pysindy"
         raise InputError(f'--method {method} needs the package {package}: pip install "odediscovery[bench]"')
 
 

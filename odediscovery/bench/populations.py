@@ -70,9 +70,8 @@ def study(
     chosen = [one for one in every if not designs or one["id"] in designs]
     if not chosen:
         raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in every)}")
-    name, columns, methods = "populations", COLUMNS, ("ours",)
-    if peers:
-        name, columns, methods = "populations by peers", PEER_COLUMNS, PEERS
+    name, columns = ("populations by peers", PEER_COLUMNS) if peers else ("populations", COLUMNS)
+    methods = PEERS if peers else ("ours",)
     tasks = []
     for draw, design in itertools.product(range(seed, seed + draws), chosen):
         known = {"design": design["id"], "draw": draw, "exact": False}

@@ -746,7 +746,7 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
 
 def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
     """Drop samples with missing values if enough others remain."""
-    whole: Mask = np.isfinite(t.values[:, seen]).all(axis=1)
+    whole: Mask = np.asarray(np.isfinite(t.values[:, seen]).all(axis=1))
     return t if whole.all() or whole.mean() < WORTH * share else t.part(whole)
 
 
