@@ -242,17 +242,24 @@ class Move:
 
 def make(moves: Sequence[Move], at: Search) -> None:
     """Make the moves in order until one of them ends the search; skip most when time is up."""
-    with contextlib.suppress(TimeIsUp), at.monitor.patient(SEARCHING):
+    with at.monitor.patient(SEARCHING):
         for move in moves:
-            if (at.out_of_time and not move.late) or not move.when.holds(at):
-                continue
-            at.before, at.new = tuple(at.candidates), []
-            for proposal in move.laws(at):
-                pruned = move.pruning.candidates(at, proposal)
-                at.new = [dataclasses.replace(c, found_by=proposal.source(c.origin)) for c in pruned]
-                at.candidates += at.new
-            if move.until.holds(at):
-                return
+            # The end of a move's own share of the time is not the end of the search.
+            with contextlib.suppress(TimeIsUp):
+                if _ends_search(move, at):
+                    return
+
+
+def _ends_search(move: Move, at: Search) -> bool:
+    """Make a move where it applies; return whether it ends the search."""
+    if (at.out_of_time and not move.late) or not move.when.holds(at):
+        return False
+    at.before, at.new = tuple(at.candidates), []
+    for proposal in move.laws(at):
+        pruned = move.pruning.candidates(at, proposal)
+        at.new = [dataclasses.replace(c, found_by=proposal.source(c.origin)) for c in pruned]
+        at.candidates += at.new
+    return move.until.holds(at)
 
 
 # Largest noise at which a few terms with free powers, and residuals of noise, cannot be an approximation [standard

@@ -19,7 +19,7 @@ from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family, Function
 from odediscovery.families.functions import LOG
-from odediscovery.judge.claim import TERMS, WHOLE_POWER, has_no_memory, interval_squares, is_explained, is_short
+from odediscovery.judge.claim import TERMS, WHOLE_POWER, interval_squares, is_explained, is_short, memory
 from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Candidate, FittedForm, FoundBy
@@ -296,7 +296,7 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         q, law = near
         at.monitor.stage(f"terms along a law: {family.name}", 1)
         least = score(likely[0], p.samples) - BETTER
-        noise = has_no_memory([r[:, ~q.data.is_control] for r in residuals(law.law, q.data, law.initial)])
+        noise = not memory([r[:, ~q.data.is_control] for r in residuals(law.law, q.data, law.initial)]).any()
         with at.monitor.part(CHAINS_SHARE):
             laws = propose_terms(q, law.law, law.initial, q.sigma, family, at.monitor, vocabulary, cheaper=noise)
         # The likeliest first: those with whole powers, or with others, which are fitted.
