@@ -68,6 +68,8 @@ class Panel:
                 self._draw_runs(axis, method, shift, width, looks[method])
         if self.values:
             axis.set_xticks(range(len(self.ticks)), self.ticks)
+        if self.published:  # for the legend
+            axis.plot([], [], color=INK, lw=THIN, ls=":", label="published")
         axis.set(title=self.title, **self.axis)
 
     def _draw_runs(self, axis: Axes, method: str, shift: float, width: float, look: dict[str, Any]) -> None:
