@@ -97,7 +97,7 @@ class Signal:
         return Signal(np.append(self.times, end), values, self.held)
 
     def part(self, samples: slice | NDArray[Any]) -> Signal:
-        """Select samples."""
+        """Select samples, by a slice, indices or a mask [samples]."""
         return Signal(self.times[samples], self.values[samples], self.held)
 
     def joined(self, later: Signal) -> Signal:
@@ -135,7 +135,7 @@ class Trajectory:
     recorded: Recorded | None = None
 
     def part(self, samples: slice | NDArray[Any]) -> Trajectory:
-        """Select samples, keeping the label."""
+        """Select samples, by a slice, indices or a mask [samples], keeping the label."""
         sigma = None if self.sigma is None else self.sigma[samples]
         controls = self.controls and self.controls.part(samples)
         recorded = self.recorded and self.recorded.part(samples)

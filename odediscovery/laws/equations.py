@@ -259,9 +259,15 @@ class Equations:
         units: Mapping[str, str] | None = None,
         controls: Sequence[str] = (),
     ) -> Equations:
-        """The equations of a law given as numbers, in the user's units and with equal monomials already merged.
+        """The equations of a law given as numbers, with equal monomials already merged.
 
-        The other arguments are those of the class; controls are the last variables of the law.
+        Args:
+            states: names as the user wrote them.
+            power_sum: the law, in the user's units; controls are its last variables.
+            time_name: name of the time.
+            standard_errors: of the law's constants, in the same places; 0 for those set to simple values.
+            units: unit of a state or of the time, by name.
+            controls: names of the controls.
 
         Raises:
             ValueError: the number of states or the shapes do not match.
@@ -293,11 +299,15 @@ class Equations:
         units: Mapping[str, str] | None = None,
         controls: Sequence[str] = (),
     ) -> Equations:
-        """The equations read from text, which is never evaluated. The other arguments are those of the class.
+        """The equations read from text, which is never evaluated.
 
         Args:
+            states: names as the user wrote them.
             texts: right-hand side of every state, over the safe identifiers of states and controls.
             constants: values of the other names in the texts.
+            time_name: name of the time.
+            units: unit of a state or of the time, by name.
+            controls: names of the controls.
 
         Raises:
             InputError: a state has no text, or a text cannot be read.
@@ -502,7 +512,7 @@ class Equations:
         return names, unpacked(self.states), unpacked(acting), time, given
 
     def rhs_function(self) -> Callable[[Array], Array]:
-        """`rhs` as one function, for repeated calls; it may warn where the rates are undefined."""
+        """`rhs` as one function of states [..., states], for repeated calls; it may warn where rates are undefined."""
         law = self.power_sum or FilledForm(_form(tuple(self.right_hand_sides), tuple(self.symbols)), np.zeros(0))
         field, of_point = vector_field(law), point_field(law, len(self.states))
         # Solvers pass one point at a time.

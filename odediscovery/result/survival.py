@@ -102,7 +102,12 @@ class Survival:
         )
 
     def text(self, states: Sequence[str], monomials: Sequence[str]) -> str:
-        """Lines of text: how often each term recurred, and which others appeared; the names are those of the law."""
+        """Lines of text: how often each term recurred, and which others appeared.
+
+        Args:
+            states: names of the states.
+            monomials: names of the law's monomials.
+        """
         lacking = f"; {self.lacking}" if self.lacking else ""
         lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just these terms{lacking}"]
         for state, kept, came in shares_of(self, states):
