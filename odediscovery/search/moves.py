@@ -234,6 +234,7 @@ class Move:
     # Yields batches of laws; each batch can depend on the candidates from the last.
     laws: Callable[[Search], Iterator[Proposal]]
     pruning: Pruning  # how the laws are pruned
+    enough: Condition = NEVER  # stops the proposals
     until: Condition = NEVER  # ends the search
     # Whether it is made even after the time is up: such moves are quick then, and the laws of the first moves alone
     # may diverge on whole trajectories.
@@ -259,6 +260,8 @@ def _ends_search(move: Move, at: Search) -> bool:
         pruned = move.pruning.candidates(at, proposal)
         at.new = [dataclasses.replace(c, found_by=proposal.source(c.origin)) for c in pruned]
         at.candidates += at.new
+        if move.enough.holds(at):
+            break
     return move.until.holds(at)
 
 

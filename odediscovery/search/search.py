@@ -526,6 +526,9 @@ MOVES: tuple[Move, ...] = (
         "what regression along its trajectory says",
         terms_along_the_best,
         REFITTED,
+        # In slight noise every vocabulary is tried: wrong short laws may leave nothing but noise there, too. In more
+        # noise, what richer vocabularies gain is chance.
+        enough=~SLIGHTLY_NOISY & CONVINCING & ~REAL_OR_LONG & ~ODD,
     ),
     Move(
         "richer families",

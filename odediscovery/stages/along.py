@@ -56,7 +56,7 @@ SETTLING, SETTLED = 6, 6
 # Where two products were left out, another is sought beside the first only of laws that may be near [of the criterion].
 NEAR = 60.0
 # Laws that are fitted further, and that are proposed, the likeliest.
-REFINED, PROPOSED = 8, 4
+REFINED, PROPOSED = 8, 8
 # Values of products along a law that are held at a time, and blocks whose products are; memory.
 MOST_VALUES, MOST_BLOCKS = 4_000_000, 1200
 # A law with a criterion less by this is better [of the criterion].
