@@ -428,7 +428,7 @@ NEAR_NOISE = Pruning("but for those that leave far more than noise", Elimination
 NEAR_NOISE_SOON = dataclasses.replace(
     NEAR_NOISE,
     says="but for those that leave far more than noise after a few steps",
-    how=dataclasses.replace(NEAR_NOISE.how, first_steps=FIRST_STEPS, hopeless=PROMISING),
+    how=dataclasses.replace(NEAR_NOISE.how, first_steps=FIRST_STEPS),
 )
 FITTED_NEAR_NOISE = dataclasses.replace(
     NEAR_NOISE, says="from where they are, those that leave hardly more than noise", fitted=True
@@ -474,7 +474,6 @@ MOVES: tuple[Move, ...] = (
         "the likeliest laws that have a name",
         named_laws,
         NEAR_NOISE,
-        # Where powers were fitted, whole ones may fit as well with fewer constants; in much noise other laws fit, too.
         until=EXACT_AND_PLAIN | BEYOND_DOUBT & ~ODD,
         late=True,
     ),
