@@ -33,7 +33,6 @@ from matplotlib.image import imread
 
 from odediscovery import Equations, Signal
 from odediscovery.command.cli import main
-from odediscovery.discovery import changes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -81,7 +80,6 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = ("console", "python", "text", "json")
 NUMBER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)(?:\((\d+)\))?(e[-+]?\d+)?")
 CLOSE, ERRORS_ALIKE = 0.01, 3.0
-LEISURE = 20.0  # times as long as a fit takes at most where nobody sets a limit
 
 
 @dataclass(frozen=True)
@@ -161,9 +159,6 @@ def printed():
 def run(folder, printed, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")
-    # What a fit prints must not depend on how fast the machine is, or on lines being counted.
-    for name in ("SMALL_SECONDS", "SECONDS"):
-        monkeypatch.setattr(changes, name, LEISURE * getattr(changes, name))
 
     def of(command):
         if command not in printed:

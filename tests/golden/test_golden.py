@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import golden.replay
 from golden.compare import differences
 from golden.replay import RECORD, names, read, replay
 
@@ -31,7 +32,8 @@ REPLAYED = (
 
 
 @pytest.mark.parametrize("name", [*REPLAYED, pytest.param("command/mistakes", marks=pytest.mark.long)])
-def test_what_was_found_is_found_again(name: str) -> None:
+def test_what_was_found_is_found_again(name: str, leisure: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(golden.replay, "LIMIT", leisure * golden.replay.LIMIT)
     assert differences(read(RECORD)[name], replay(name)) == []
 
 
