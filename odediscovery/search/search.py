@@ -388,6 +388,7 @@ SLIGHTLY_NOISY = Condition(
 LITTLE_NOISE = Condition(
     "no value is missing and there is little noise", lambda at: at.problem.complete and has_little_noise(at.problem)
 )
+SOUGHT = Condition("chains were sought on the samples taken as exact", lambda at: at.problem.chains_sought)
 SETTLED_BY_A_LAW = Condition("some law leaves nothing", lambda at: is_settled(at.candidates))
 UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates))
 CONVINCING = _of_best(
@@ -496,7 +497,7 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "chains in little noise",
-        GROWS & NOISY & LITTLE_NOISE,
+        GROWS & NOISY & LITTLE_NOISE & ~SOUGHT,
         "sums of products of powers of sums, if regression finds one",
         chains,
         REFITTED,

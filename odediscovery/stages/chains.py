@@ -30,11 +30,10 @@ from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.families import EXP, Family, Inner, Seen, Terms
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums, value_penalty
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, column_norms
+from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow import (
     BEAM,
-    DEPENDENT,
     MOST_INTERVALS,
     best_of_each,
     best_subsets,
@@ -244,12 +243,11 @@ class Growth:
         places = [first + k for k, f in enumerate(features.functions) if f.name == EXP.name]
         factors = [np.zeros(features.size), *unit[self.changing if len(self.changing) <= 3 else []]]
         rows = [rate * unit[k] + factor for k in places for rate in RATES for factor in factors]
-        own = [Product(row, NO_SUMS, np.zeros(0)) for row in rows]
-        others, found = np.arange(len(every)), list[Draft]()
-        for product, column in zip(own, product_columns(fit, own, self.start.path)[0].T, strict=True):
-            subsets = _beside(np.column_stack([columns, column]), fit.target[0], len(every), others, 5, 3, 1)
-            found += [made_of([*(every[c] for c in subset[:-1]), product], self.start) for subset in subsets]
-        return found
+        all_of_them = [*every, *(Product(row, NO_SUMS, np.zeros(0)) for row in rows)]
+        columns = np.hstack([columns, product_columns(fit, all_of_them[len(every) :], self.start.path)[0]])
+        is_own = np.arange(len(all_of_them)) >= len(every)
+        subsets = _beside(columns, fit.target[0], is_own, ~is_own, 5, 3, 1)
+        return [made_of([all_of_them[c] for c in subset], self.start) for subset in subsets]
 
     @property
     def is_near(self) -> bool:
@@ -380,7 +378,9 @@ def quotients_of(
             break
         few = np.concatenate([own[k], every == k, (z_of_flux < 0) | (z_of_flux == k)])
         subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
-        subsets += _beside(unit, target, n + k, np.flatnonzero(usable & (np.arange(len(usable)) != n + k)), beam)
+    if monitor.stopping() is None:
+        is_below = (np.arange(len(usable)) >= n) & (np.arange(len(usable)) < ends)
+        subsets += _beside(unit, target, usable & is_below, usable, beam, MOST_BESIDE, SIDE_BY_SIDE)
     for at in {tuple(sorted(subset.tolist())): np.sort(subset) for subset in subsets}.values():
         over = (at >= n) & (at < ends)
         of_flux = np.unique((at[at >= ends] - ends) // (1 + len(below)))
@@ -396,17 +396,10 @@ def quotients_of(
     return found
 
 
-def _beside(
-    columns: Array, y: Array, own: int, others: Indices, beam: int, most: int = MOST_BESIDE, listed: int = SIDE_BY_SIDE
-) -> list[Indices]:
-    """Return subsets with the column `own`, a few of each size, that explain most of y [samples]."""
-    x = columns[:, own]
-    apart = columns[:, others] - np.outer(x, x @ columns[:, others])
-    norm = column_norms(apart, axis=0)
-    usable = norm > DEPENDENT
-    others, apart = others[usable], apart[:, usable] / norm[usable]
-    levels = best_subsets(apart, y - x * (x @ y), most, listed, alike=0.9999, beam=beam)
-    return [np.append(others[list(subset)], own) for level in levels for subset in level]
+def _beside(columns: Array, y: Array, own: Mask, others: Mask, beam: int, most: int, listed: int) -> list[Indices]:
+    """Return subsets with one of the columns `own` [C], a few of each size, that explain most of y [samples]."""
+    levels = best_subsets(columns, y, 1 + most, listed, alike=0.9999, beam=beam, own=np.flatnonzero(own), others=others)
+    return [np.array(subset) for level in levels[1:] for subset in level]
 
 
 def _eliminated(columns: Array, y: Array, left: Indices) -> list[Indices]:

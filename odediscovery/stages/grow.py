@@ -398,6 +398,8 @@ def best_subsets(
     children: int = 10,
     pairs: bool = False,
     beam: int = BEAM,
+    own: Indices | None = None,
+    others: Mask | None = None,
 ) -> list[list[tuple[int, ...]]]:
     """Return the best subsets S of 1, 2, ..., `most` columns of norm 1 [samples, C], `listed` per size, best first.
 
@@ -406,7 +408,8 @@ def best_subsets(
     Greedy growth misses terms that explain little alone, so a wide `beam` of subsets is kept. Each subset gets up to
     `children` extensions, no two with a correlation above `alike`; with `pairs`, all pairs of columns are compared.
     Subsets grow by one column at a time and then lose one at a time: three columns that explain little in pairs are
-    found as four of which one is idle.
+    found as four of which one is idle. With `own`, every subset begins with one of these columns and goes on with
+    `others` [C], and `beam` and `listed` count for each of them.
 
     Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam; backward steps
     as in the floating search of Pudil, Novovicova and Kittler (Pattern Recognition Letters 15, 1994).
@@ -417,26 +420,29 @@ def best_subsets(
     >>> best_subsets(library, 2 * t - t**3, 2, 1)[1]
     [(1, 3)]
     """
-    alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[:2000]
+    alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[: 2000 if own is None else None]
     columns = columns[:, alone]
     gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
+    others = np.ones(len(b), dtype=bool) if others is None else others[alone]
     # Columns that explain little alone may be needed, so the search starts from many.
-    best, levels = [np.arange(min(len(b), 150))[:, None]], list[tuple[Indices, Array]]()
+    first, fixed = (np.arange(min(len(b), 150)), 0) if own is None else (np.argsort(alone)[own], 1)
+    best, levels = [first[:, None]], list[tuple[Indices, Array]]()
     for size in range(2, most + 1):
         found = [_best_pairs(gram[:1500, :1500], b[:1500], total, 3 * beam, DEPENDENT)] if pairs and size == 2 else []
         for part in _parts(best[-1], len(b)):
             check_time()
-            found.append(_extensions(gram, b, total, part, alike, children))
+            found.append(_extensions(gram, b, total, part, others, alike, children))
         if not sum(len(left) for _, left in found):
             break
-        levels.append(_different(found))
-        best.append(_best(levels[-1], beam))
+        levels.append(_different(found, fixed))
+        best.append(_best(levels[-1], beam, fixed))
     # Columns that explain little in pairs enter with a fourth one, which may then be removed.
     for k in range(len(levels) - 1, 0, -1):
-        fewer = [_without_one(gram, b, total, part) for part in _parts(best[k + 1], len(b))]
-        levels[k - 1] = _different([levels[k - 1], *fewer])
-        best[k] = _best(levels[k - 1], beam)
-    return [list(map(tuple, np.sort(alone[level[:listed]], axis=1).tolist())) for level in best]
+        fewer = [_without_one(gram, b, total, part, fixed) for part in _parts(best[k + 1], len(b))]
+        levels[k - 1] = _different([levels[k - 1], *fewer], fixed)
+        best[k] = _best(levels[k - 1], beam, fixed)
+    shown = [level[:listed] for level in best] if own is None else [best[0], *(_best(one, listed, 1) for one in levels)]
+    return [list(map(tuple, np.sort(alone[level], axis=1).tolist())) for level in shown]
 
 
 def _best_pairs(gram: Array, b: Array, total: float, most: int, dependent: float) -> tuple[Indices, Array]:
@@ -467,8 +473,8 @@ def _inverse_root(gram: Array, subsets: Indices) -> Array:
     return found
 
 
-def _without_one(gram: Array, b: Array, total: float, subsets: Indices) -> tuple[Indices, Array]:
-    """Return each subset [subsets, size] without each of its columns, and the sums of squared residuals.
+def _without_one(gram: Array, b: Array, total: float, subsets: Indices, fixed: int) -> tuple[Indices, Array]:
+    """Return each subset [subsets, size] without each of its columns but the `fixed` first, and the squares left.
 
     Removing column j adds a_j^2 / (G^-1)_jj to the squares.
     """
@@ -477,8 +483,8 @@ def _without_one(gram: Array, b: Array, total: float, subsets: Indices) -> tuple
     a = (of_y[:, None] @ inverse)[:, 0]
     left, more = total - (of_y**2).sum(axis=1), a**2 / (inverse**2).sum(axis=1)
     size = subsets.shape[1]
-    others = np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)
-    return subsets[:, others].reshape(-1, size - 1), np.maximum(left[:, None] + more, 0.0).ravel()
+    others = np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)[fixed:]
+    return subsets[:, others].reshape(-1, size - 1), np.maximum(left[:, None] + more[:, fixed:], 0.0).ravel()
 
 
 def _parts(beam: Indices, columns: int) -> Iterator[Indices]:
@@ -487,25 +493,31 @@ def _parts(beam: Indices, columns: int) -> Iterator[Indices]:
     yield from (beam[first : first + many] for first in range(0, len(beam), many))
 
 
-def _different(found: Sequence[tuple[Indices, Array]]) -> tuple[Indices, Array]:
-    """Return the different ones of subsets [subsets, size] whose columns are in any order, and their squares."""
-    subsets, left = np.sort(np.concatenate([s for s, _ in found]), axis=1), np.concatenate([each for _, each in found])
+def _different(found: Sequence[tuple[Indices, Array]], fixed: int) -> tuple[Indices, Array]:
+    """Return the different ones of subsets [subsets, size], in any order after the `fixed` first, and their squares."""
+    subsets, left = np.concatenate([s for s, _ in found]), np.concatenate([each for _, each in found])
+    subsets[:, fixed:] = np.sort(subsets[:, fixed:], axis=1)
     order = np.lexsort(subsets.T)
     is_new = np.append(True, (np.diff(subsets[order], axis=0) != 0).any(axis=1))
     kept = np.sort(order[is_new])
     return subsets[kept], left[kept]
 
 
-def _best(found: tuple[Indices, Array], most: int) -> Indices:
-    """Return the subsets with the smallest residuals."""
+def _best(found: tuple[Indices, Array], most: int, fixed: int) -> Indices:
+    """Return the subsets with the smallest residuals, or those of each `fixed` first column."""
     subsets, left = found
-    return subsets[np.argsort(left, kind="stable")[:most]]
+    order = np.argsort(left, kind="stable")
+    if fixed:
+        order = order[np.argsort(subsets[order, 0], kind="stable")]
+        _, begin, count = np.unique(subsets[order, 0], return_index=True, return_counts=True)
+        return subsets[order[np.arange(len(order)) - np.repeat(begin, count) < most]]
+    return subsets[order[:most]]
 
 
 def _extensions(
-    gram: Array, b: Array, total: float, subsets: Indices, alike: float, children: int
+    gram: Array, b: Array, total: float, subsets: Indices, others: Mask, alike: float, children: int
 ) -> tuple[Indices, Array]:
-    """Return each subset [subsets, size] with one of the best columns to add, and the sums of squared residuals.
+    """Return each subset [subsets, size] with one of the best `others` [C] to add, and the sums of squared residuals.
 
     All subsets are solved side by side, since each is a small system.
     """
@@ -513,7 +525,7 @@ def _extensions(
     projected = inverse @ gram[subsets]
     of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
     norm = np.sqrt(np.maximum(1.0 - np.einsum("skc,skc->sc", projected, projected), 0.0))
-    usable = norm > DEPENDENT
+    usable = others & (norm > DEPENDENT)
     scaled = np.where(usable, b - (of_y[:, None] @ projected)[:, 0], 0.0) / np.where(usable, norm, 1.0)
     left = np.maximum(total - (of_y**2).sum(axis=1)[:, None] - scaled**2, 0.0)
     first = min(10 * children, len(b))

@@ -56,6 +56,14 @@ def test_a_pair_that_explains_nothing_alone_is_found_when_pairs_are_asked_for():
     assert found[1][0] == (150, 151)
 
 
+def test_each_given_column_is_in_subsets_of_its_own():
+    columns = library(60, 300, seed=3)
+    y = 2.0 * columns[:, 7] - 1.0 * columns[:, 120] + 0.5 * columns[:, 251]
+    levels = best_subsets(columns, y, 3, 1, own=np.array([251, 290]), others=np.arange(300) < 251)
+    assert levels[2][0] == (7, 120, 251) and set(levels[2][1]) == {7, 120, 290}
+    assert all(sum(c >= 251 for c in subset) == 1 for level in levels for subset in level)
+
+
 # N' = 0.5 N - 0.5 N^2 without noise.
 SERIES = growth(np.linspace(0.0, 14.0, 60), 0.0)
 
