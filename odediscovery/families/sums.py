@@ -15,10 +15,10 @@ from odediscovery.runtime.arrays import Array
 def _inner(seen: Seen) -> list[Inner]:
     """The vocabularies, from simple to rich.
 
-    Sums of states and squares; of higher powers and ratios; of exponentials; then beside inverse powers, logarithms and
-    exp(-1/x); last, of powers that begin between whole numbers and are fitted. Cubes, and sizes of states that change
-    sign (drag), may stand outside of the first sums. Each vocabulary has few products: more that are alike would hide
-    those of the law.
+    Sums of states and squares; of higher powers and ratios; of exponentials; then beside inverse powers, logarithms
+    and exp(-1/x); last, of powers that begin between whole numbers and are fitted. Cubes, and sizes of states that
+    change sign (drag), and roots (outflow) may stand outside of the first sums. Each vocabulary has few products:
+    more that are alike would hide those of the law.
     """
     states = np.flatnonzero(seen.changing).tolist()
     low, higher = (_powers(seen, exponents) for exponents in ((1.0, 2.0), (1.0, 2.0, 3.0, 4.0)))
@@ -37,13 +37,15 @@ def _inner(seen: Seen) -> list[Inner]:
     ]
     gates = [row for row in exponentials if abs(row[seen.n_states :]).max() == 3.0 and not row[: seen.n_states].any()]
 
+    real = np.flatnonzero(seen.changing & ~seen.integer).tolist()
+    roots = [row for k in real for row in rows_of(seen.size, [k], [(0.5,)])]
     norms = _norms(seen)
 
     def words(sums: Sequence[Array], factors: Sequence[Array] = (), shapes: Sequence[Shape] = ()) -> Inner:
         return Inner(_positive(seen, sums), np.reshape(factors, (-1, seen.size)), (*shapes, *norms))
 
     found = [
-        words(low, [*cubes, *_of_functions(seen, ABS.name, (1.0,))]),
+        words(low, [*cubes, *roots, *_of_functions(seen, ABS.name, (1.0,))]),
         words([*higher, *ratios, *products], cubes),
         words([*_powers(seen, (1.0,)), *gates], exponentials, _gates(seen, [*_positive(seen, gates)])),
         # A pole at 0 of a state of which only a change was measured is one at any value.
@@ -52,7 +54,6 @@ def _inner(seen: Seen) -> list[Inner]:
     ]
     if activated:
         found.append(words(low, activated))
-    real = np.flatnonzero(seen.changing & ~seen.integer).tolist()
     if real:  # Hill functions as they are measured
         found.append(words([row for k in real for row in rows_of(seen.size, [k], [(1.5, 2.5, 3.5)])]))
     return found

@@ -28,7 +28,7 @@ import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.families import EXP, Family, Inner, Seen, Terms
-from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums, value_penalty
+from odediscovery.laws.power_sum import PowerSum, Sums, value_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import Monitor
@@ -149,20 +149,20 @@ class FactorByFactor:
         """Take the laws that regression finds, the shortest first: their monomials make others shorter."""
         left = [i for i, every in enumerate(growing) if every]
         while left:
-            near: dict[int, list[Projected]] = {}
-            for i in left:
-                # Regression is so quick that every vocabulary is heard before one of them is believed.
-                for one in growing[i]:
-                    one.combine(self.fluxes)
-                    if one.is_near and not one.noisy and constants_of(one.fit, one.beam[0]) <= SHORTEST:
-                        break
-                if laws := short_laws(growing[i]):
-                    near[i] = laws
+            tried: dict[int, list[Growth]] = {i: [] for i in left}
+            # Regression is so quick that every vocabulary is heard before one of them is believed.
+            for one in zip(*(growing[i] for i in left), strict=True):
+                for i, growth in zip(left, one, strict=True):
+                    growth.combine(self.fluxes)
+                    tried[i].append(growth)
+                if any(growth.is_beyond_doubt for growth in one):
+                    break
+            near = {i: laws for i, every in tried.items() if (laws := short_laws(every))}
             fit = growing[left[0]][0].fit
             shortest = min((constants_of(fit, laws[0]) for laws in near.values()), default=0)
             for i in near:
                 if constants_of(fit, near[i][0]) == shortest:
-                    self._take(found, i, growing[i], near[i])
+                    self._take(found, i, tried[i], near[i])
             left = [i for i in left if i not in found] if near else []
 
     def _take(self, found: dict[int, list[Projected]], i: int, tried: Sequence[Growth], laws: list[Projected]) -> None:
@@ -221,7 +221,7 @@ class Growth:
         self.fit, self.inner, self.inside, self.monitor = fit, inner, (inside := inner.sums), monitor
         self.quotients = quotients
         low = (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
-        self.library = [Product(row, NO_SUMS, np.zeros(0)) for row in (*grid.rows[low], *inner.factors)]
+        self.library = [Product(row) for row in (*grid.rows[low], *inner.factors)]
         self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
         rates = exp_features(fit.problem)
         known = rates[(inner.factors[:, rates] != 0.0).any(axis=0)]
@@ -243,7 +243,7 @@ class Growth:
         places = [first + k for k, f in enumerate(features.functions) if f.name == EXP.name]
         factors = [np.zeros(features.size), *unit[self.changing if len(self.changing) <= 3 else []]]
         rows = [rate * unit[k] + factor for k in places for rate in RATES for factor in factors]
-        all_of_them = [*every, *(Product(row, NO_SUMS, np.zeros(0)) for row in rows)]
+        all_of_them = [*every, *(Product(row) for row in rows)]
         columns = np.hstack([columns, product_columns(fit, all_of_them[len(every) :], self.start.path)[0]])
         is_own = np.arange(len(all_of_them)) >= len(every)
         subsets = _beside(columns, fit.target[0], is_own, ~is_own, 5, 3, 1)
@@ -260,6 +260,15 @@ class Growth:
             return bool(left < NEAR_PATH)
         rates = law.exponents[:, exp_features(self.fit.problem)].any()
         return bool(left < NEAR_PATH or (left < NEAR_PATH_IF_SHORT and is_short(self.fit, law) and not rates))
+
+    @property
+    def is_beyond_doubt(self) -> bool:
+        """Whether the best law is near exact samples, and has so few constants that none is likely to have fewer."""
+        if self.noisy or not self.is_near:
+            return False
+        law = self.beam[0]
+        rates = law.exponents[:, exp_features(self.fit.problem)].any()
+        return constants_of(self.fit, law) <= (SHORTEST if rates or law.squares.max() > 1.0 else SHORT)
 
     def combine(self, fluxes: Sequence[Product]) -> None:
         """Fit sums of a few low products and monomials of other equations; go on from these if they are near.
@@ -278,6 +287,8 @@ class Growth:
             self.beam = self.beam if self.is_near else [self.start]
         self.heard = len(fluxes)
         levels = best_subsets(columns, fit.target[0], 5, 12, alike=0.9999, children=30)
+        if not self.noisy:
+            levels.append(list(map(tuple, _eliminated(columns, fit.target[0], np.arange(len(every))))))
         tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
         first = (self._beside_exponentials(every, columns) for _ in range(bool(self.rates) and not fluxes))
         sums = (self.fitted(drafts, SIDE_BY_SIDE) for drafts in itertools.chain(first, tried))

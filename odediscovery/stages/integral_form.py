@@ -56,7 +56,6 @@ LARGE = 100.0
 SIMPLE_POWERS, NEARLY = np.array([0.0, *SIMPLE]), 0.05
 # Ridge that keeps least squares with coinciding monomials solvable [norm of a column].
 RIDGE = 1e-11
-# Share of the variance of noise that remains where a law was fitted to it.
 
 
 def _gauss() -> tuple[Array, Array, Array]:
