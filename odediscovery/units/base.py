@@ -86,7 +86,8 @@ class AbstractUnit(nn.Module, ABC):
         unknown = [option for option in initialisers if option not in known]
         if unknown:
             raise TypeError(f"{self.name} has no option {unknown[0]}; its initialisers are {', '.join(known)}")
-        self._initialisers = dict(self.initialisers()) | {known[key]: value for key, value in initialisers.items()}
+        given = {known[key]: value for key, value in initialisers.items()}
+        self._initialisers = {**AbstractUnit.initialisers(self), **self.initialisers(), **given}
         for name, value in self.initial(members or 1, generator).items():
             own = value if members else value[0]
             self.register_parameter(name, nn.Parameter(own.to(device, dtype or torch.get_default_dtype())))
@@ -108,7 +109,7 @@ class AbstractUnit(nn.Module, ABC):
         """Shape of every parameter of one member, in the order in which they are stored."""
 
     def initialisers(self) -> Mapping[str, Initialiser]:
-        """Default initialisers of the parameters: Glorot's for weights, 0 for biases."""
+        """Default initialisers of some parameters; of others, Glorot's for weights and 0 for biases."""
         return {name: "zeros" if name == "bias" else "glorot" for name in self.shapes()}
 
     def initial(self, members: int, generator: torch.Generator | None = None) -> dict[str, Tensor]:

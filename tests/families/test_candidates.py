@@ -41,6 +41,11 @@ def test_every_family_proposes_terms_over_its_features(family):
     assert {f.name for f in problem.features.functions} == {f.name for f in family.functions if not f.of_signs}
 
 
+def test_names_of_families_and_functions_differ():
+    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
+    assert all(f is STATE_FUNCTIONS[f.name] for family in FAMILIES for f in family.functions)
+
+
 def test_only_states_that_are_positive_have_logarithms():
     found = SUMS.features(np.array([True, False]), np.array([True, True]), np.array([2.0, 3.0]))
     assert [(f.name, f.state, f.rate) for f in found if f.name in ("log", "exp")] == [

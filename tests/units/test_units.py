@@ -1,7 +1,9 @@
 """Every unit of the registry: reference values, both stories, limits, gradients, beginnings, a layer of torch."""
 
+import importlib
 import json
 import math
+import pkgutil
 import warnings
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import sympy
 import torch
 from torch import nn
 
-from odediscovery.units import NAU, NMU, NPU, NSR, UNITS, NaiveNPU, RealNPU, glorot, iNALU
+from odediscovery import units
+from odediscovery.units import NAU, NMU, NPU, NSR, UNITS, AbstractUnit, NaiveNPU, RealNPU, glorot, iNALU
 from odediscovery.units.nac import EPSILON
 
 pytestmark = pytest.mark.usefixtures("double_precision")
@@ -60,6 +63,18 @@ VARIANTS = [
 # A unit that is not named above is tested as it comes.
 VARIANTS += [(name, {}) for name in UNITS if name not in {listed for listed, _ in VARIANTS}]
 INPUTS, OUTPUTS, MEMBERS, BATCH = 3, 4, 2, 5
+
+
+def test_every_unit_of_the_package_is_in_the_registry():
+    for module in pkgutil.iter_modules(units.__path__, f"{units.__name__}."):
+        importlib.import_module(module.name)
+    ours = [c for c in descendants(AbstractUnit) if c.__module__.startswith(units.__name__)]
+    assert {c for c in ours if not c.__subclasses__()} <= set(UNITS.values()) and {*UNITS.values()} <= set(ours)
+    assert all(unit.__name__ == name for name, unit in UNITS.items())
+
+
+def descendants(cls):
+    return [c for child in cls.__subclasses__() for c in (child, *descendants(child))]
 
 
 def label(variant):
