@@ -308,7 +308,10 @@ def show(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return the exit code: 0 (done), 2 (invalid call or data) or 1 (no fit)."""
+    """Run the command, and return the exit code.
+
+    0: done, even if no law is claimed; 1: no law could be fitted; 2: an invalid call, table or file; 130: interrupted.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     alone = arguments is None
     if alone:

@@ -1,6 +1,7 @@
 """Output of commands and the backends of their tasks: results, tables and progress.
 
-A closed standard error does not end a fit; a closed standard output ends the printing, after the result was saved.
+A closed standard error does not end a fit; a closed standard output ends the command, but only after the folder is
+written.
 """
 
 # Imports inside the functions let help appear before torch is loaded.

@@ -1,4 +1,4 @@
-"""How samples arose, if they are more than values with noise.
+"""How samples were recorded, if they are more than values with noise, and the formulas of computed columns.
 
     O(x)_j = max(x_j, L_j)             for a value that is known to lie below L_j
     O(x)_j = x_j - x_(j-1)             for a cumulative count, whose increments have independent noise

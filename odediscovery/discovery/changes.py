@@ -108,17 +108,15 @@ from odediscovery.textbook.fit import (
 SAME_RATES = 1e-3
 
 
-def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
-    """A law refined on whole trajectories, with exponents within their bounds.
+def polish_candidate(p: Problem, c: Candidate, most: int) -> Polished:
+    """A law refined on whole trajectories, or on the pieces of cut ones, with exponents within their bounds.
 
     Args:
-        c: the candidate from which it comes, for its start values.
-        law: dimensionless.
-        free: which of its constants are fitted.
+        c: the candidate, dimensionless.
         most: most evaluations of the Jacobian.
     """
     initial = c.initial if p.heads is None else p.initial
-    found = refined(p, law, free, initial, p.sigma, most, fully=False)
+    found = refined(p, c.law, c.free, initial, p.sigma, most, fully=False)
     if p.knowledge is not None and found.finite and not p.knowledge.allows(found.law):
         # Exponents that left their bounds are fixed there.
         found = refined(p, found.law, found.free, found.initial, p.sigma, most, fully=False)
@@ -147,7 +145,7 @@ def judge_shortlist(
 def polish_shortlist(
     p: Problem, candidates: list[Candidate], known: Mapping[Candidate, Polished], monitor: Monitor
 ) -> list[Judged]:
-    """Refine the shortlist's constants on whole trajectories and judge the laws; those that blow up are discarded.
+    """Refine the shortlist's constants on whole trajectories (or pieces) and judge the laws, but those that blow up.
 
     Laws more complex than one without residuals are skipped: they could only fit rounding.
 
@@ -191,7 +189,7 @@ def polish_shortlist(
 
 def _judged(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Judged | None:
     """A candidate polished and judged; None if it cannot be integrated or printed."""
-    polished = known.get(c) or polish_candidate(p, c, c.law, c.free, most)
+    polished = known.get(c) or polish_candidate(p, c, most)
     if not (polished.finite and _is_printable(p, polished.law)):
         return None
     return judge_on(p, polished, Origin(c.origin, c.found_by))
@@ -567,7 +565,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     floor = SETTLED if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LAWS_IN_CHAOS]:
-        found = polished[c] = polish_candidate(p, c, c.law, c.free, EVALUATIONS)
+        found = polished[c] = polish_candidate(p, c, EVALUATIONS)
         if follows_exactly(p, found, c) if p.clean else follows_closely(p, found, c):
             return False, polished
     return True, polished

@@ -179,7 +179,7 @@ def _judge_laws(
     asked: Sequence[FittedForm] = (),
     spent: Sequence[Note] = (),
 ) -> Discovery:
-    """Judge candidates on whole trajectories, then simplify and refine the claimed law.
+    """Judge candidates on whole trajectories, or the pieces of cut ones, then simplify and refine laws.
 
     Args:
         simple: textbook laws that compete with them.

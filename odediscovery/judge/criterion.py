@@ -2,15 +2,15 @@
 
     criterion = sum over states of m ln(SSR / n + floor^2) + cost * N / (N - K - 2) + 2 sum ln(0.01 / share)
 
-on trajectories integrated from fitted start values, never on derivatives. The floor is the largest of estimated noise,
-rounding and integration error: a much closer fit is hardly rewarded, neither in the last digits of clean data nor in
-the noise of measured data. `cost` is that of `laws/power_sum.py`; the factor, with K fitted numbers (start values
-included), corrects for small samples. m is the number n of samples, but smaller where the residuals of the closest law
-are autocorrelated and far above noise, as with solver errors in the data or a model that is nearly right. The last sum
-is over terms, and distances of exponents from simple ones, that are negligible in their equation: a number this small
-is improbable and is charged for it. Such a term is charged a further 100; so is such an exponent where residuals are
-not noise, since solver errors mimic weak damping and small shifts of an exponent. Source: McQuarrie and Tsai,
-Regression and Time Series Model Selection (1998), BICc.
+on trajectories integrated from fitted start values, never on derivatives. The floor is the largest of estimated
+noise, rounding and integration error: a much closer fit is hardly rewarded, neither in the last digits of clean data
+nor in the noise of measured data. `cost` is that of `laws/power_sum.py`; the factor, with K fitted numbers (start
+values included), corrects for small samples. m is the number n of samples, but smaller where the residuals of the
+closest law are autocorrelated and not below the noise, as with solver errors in the data or a model that is nearly
+right. The last sum is over terms, constants inside sums, and distances of exponents from simple ones, that are
+negligible in their equation: a number this small is improbable and is charged for it. Such a term is charged a
+further 100; so is such an exponent where residuals are not noise, since solver errors mimic weak damping and small
+shifts of an exponent. Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
 
 A flow that leaves one state and enters another has one rate, not two.
 

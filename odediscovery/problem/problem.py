@@ -541,9 +541,10 @@ def without_controls(series: TimeSeries, names: list[str]) -> TimeSeries:
 def without_still_controls(series: TimeSeries, settings: Settings) -> TimeSeries:
     """Remove controls that never change, unless the user's statements name them, with a note on each."""
     notes = dict[str, str]()
+    stated = repr([value for value in vars(settings).values() if isinstance(value, tuple)])
     for k, name in enumerate(series.controls):
         values = np.concatenate([t.controls.values[:, k] for t in series.trajectories if t.controls is not None])
-        if np.ptp(values) == 0.0 and not re.search(rf"\b{re.escape(name)}\b", repr(settings)):
+        if np.ptp(values) == 0.0 and not re.search(rf"\b{re.escape(name)}\b", stated):
             notes[name] = (
                 f"the input {name} is {values[0]:g} throughout: what it does cannot be distinguished from constants of "
                 "the equations, so it is left out"

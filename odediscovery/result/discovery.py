@@ -64,7 +64,7 @@ class Discovery:
         mse: of `equations`, as in `FrontRow`.
         r2: of `equations`, as in `FrontRow`.
         r2_heldout: r2 on data that the fit did not see, or None.
-        noise: estimated standard deviation of the noise of each state [states].
+        noise: standard deviation of the residuals of each state [states].
         outcome: "converged", "stopped" (Ctrl-C or time limit) or "poor-fit".
         messages: what the reader should know, one sentence each.
         settings: the options of the fit.
@@ -164,7 +164,9 @@ class Discovery:
         if row.initial_values is None:
             raise InputError(f"the row of complexity {complexity} was kept without start values; fit the data again")
         said = f"the row of complexity {complexity} was chosen by hand: it has no bands and no intervals"
-        of_the_chosen = "r2_heldout network degrees_of_freedom initial_value_errors estimates survival named population"
+        of_the_chosen = (
+            "r2_heldout network degrees_of_freedom initial_value_errors estimates survival named textbook population"
+        )
         unknown: dict[str, Any] = dict.fromkeys(of_the_chosen.split())
         return replace(
             self,

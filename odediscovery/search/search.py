@@ -126,7 +126,7 @@ def near(laws: Callable[[Search], Iterator[Proposal]]) -> Callable[[Search], Ite
 
 
 def sines_for_a_series(at: Search) -> Iterator[Proposal]:
-    """Propose textbook laws with sines that fit closely, then laws grown where an equation may be a sine's series.
+    """Propose textbook laws with sines that fit closely, then laws grown where an equation may begin a sine's series.
 
     Laws without functions are left to later moves, where simpler laws compete with them.
     """
@@ -415,7 +415,7 @@ REAL_OR_LONG = _of_best(
 )
 LEAVES_NOISE = _of_best("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
 NAMED = _of_best("a textbook law that is no sum of powers leaves noise alone", is_named)
-LAST_DIGITS = Condition("it leaves the last digits only", leaves_last_digits)
+LAST_DIGITS = Condition("the simplest law leaves the last digits only", leaves_last_digits)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 
 
@@ -432,7 +432,7 @@ NEAR_NOISE_SOON = dataclasses.replace(
     how=dataclasses.replace(NEAR_NOISE.how, first_steps=FIRST_STEPS),
 )
 FITTED_NEAR_NOISE = dataclasses.replace(
-    NEAR_NOISE, says="from where they are, those that leave hardly more than noise", fitted=True
+    NEAR_NOISE, says="from where they are, but for those that leave far more than noise", fitted=True
 )
 IF_HOPEFUL = Pruning("but for hopeless ones", Elimination(hopeless=100.0))
 # Subsets of all sizes are proposed for each equation, so little pruning remains, in the other equations.
@@ -446,7 +446,7 @@ MOVES: tuple[Move, ...] = (
     Move(
         "plain exact law",
         EXACT,
-        "the law that leaves nothing, without terms that are nothing",
+        "the law without residuals, less its negligible terms",
         plain_exact_law,
         AS_GROWN,
         until=NO_SERIES,
@@ -455,7 +455,7 @@ MOVES: tuple[Move, ...] = (
     Move(
         "exact law",
         EXACT & ~EXACT_AND_PLAIN,
-        "the law that leaves nothing",
+        "the law without residuals",
         exact_law,
         FITTED,
         until=NO_SERIES,
@@ -481,7 +481,7 @@ MOVES: tuple[Move, ...] = (
     Move(
         "whole powers",
         NOISY & GROWS & SLIGHTLY_NOISY,
-        "laws of whole powers, and of x*log(x), by regression that come near",
+        "laws of whole powers and of x*log(x), found by regression, that come near the data",
         near(whole_powers),
         NEAR_NOISE_SOON,
         late=True,

@@ -15,7 +15,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.plots.figures import save_figures
-from odediscovery.problem.problem import where_starts_hold
+from odediscovery.problem.problem import where_starts_hold, without_still_controls
 from odediscovery.settings import Settings
 
 
@@ -68,6 +68,9 @@ def test_an_input_that_never_changes_is_left_out_unless_it_is_named():
     t = np.linspace(0.0, 10.0, 40)
     x = 4.0 - 3.0 * np.exp(-0.5 * t) + 0.01 * np.random.default_rng(0).standard_normal(len(t))
     series = with_controls(TimeSeries.from_arrays(t, np.column_stack([x, np.full(40, 50.0)]), ["x", "Q"]), ["Q"])
+    # A name that is also one of an option is none that a statement has.
+    seed = with_controls(TimeSeries.from_arrays(t, np.column_stack([x, np.full(40, 50.0)]), ["x", "seed"]), ["seed"])
+    assert without_still_controls(seed, Settings()).controls == ()
     found = quick(series)
     assert found.name == "approach to a resting value" and found.equations.controls == ()
     assert "the input Q is 50 throughout" in " ".join(found.messages)

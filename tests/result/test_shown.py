@@ -16,7 +16,7 @@ from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.report.words import outcome
 from odediscovery.result.compare import compare, criterion
-from odediscovery.result.discovery import asked_times, far_off, rest, start_values
+from odediscovery.result.discovery import asked_times, facts, far_off, rest, start_values
 from odediscovery.result.named import NamedConstants, constant_records, units_text
 from odediscovery.runtime.monitor import Monitor
 
@@ -262,6 +262,9 @@ def test_a_slip_is_told_with_its_time():
     (told,) = [text for text in found.messages if text.startswith("far off")]
     assert f"N at t = {t[17]:.6g}" in told
     assert "empty the cell" in told
+    # The constants of a name belong to its row alone.
+    other = found.select(next(row.complexity for row in found.front if not row.selected))
+    assert found.name_text() not in facts(other) and other.textbook is None
 
 
 def test_only_lonely_residuals_are_far_off():
