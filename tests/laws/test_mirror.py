@@ -209,6 +209,7 @@ def test_an_input_that_is_negative_throughout_has_real_powers_too():
     assert found.r2 > 0.999999
 
 
+@pytest.mark.long
 def test_a_hidden_state_that_a_sum_tells_may_be_negative():
     series = mirrored(simulate_system("fsir"), "S", "I", "R")
     known = TimeSeries.from_arrays(series.trajectories[0].time, series.trajectories[0].values[:, :2], ["S", "I"])

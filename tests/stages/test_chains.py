@@ -62,7 +62,10 @@ def test_regression_ends_with_its_part_of_the_time(monkeypatch):
         assert not grow_chains(prepare(series).without_noise(None), family=SUMS, if_easy=True, monitor=monitor)
 
 
-@pytest.mark.parametrize("name", ["a chain of two enzymes", "ratio dependence"])
+LONG = pytest.param("a chain of two enzymes", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("name", [LONG, "ratio dependence"])
 def test_rates_are_found_on_samples_of_four_digits(name):
     law, series = sampled(*RATES[name])
     values = [np.array([[float(f"{x:.4g}") for x in row] for row in t.values]) for t in series.trajectories]
