@@ -150,7 +150,7 @@ class FactorByFactor:
         left = [i for i, every in enumerate(growing) if every]
         while left:
             tried: dict[int, list[Growth]] = {i: [] for i in left}
-            # Regression is so quick that every vocabulary is heard before one of them is believed.
+            # Every vocabulary is heard before one of them is believed, unless an equation is found beyond doubt.
             for one in zip(*(growing[i] for i in left), strict=True):
                 for i, growth in zip(left, one, strict=True):
                     growth.combine(self.fluxes)
