@@ -38,9 +38,21 @@ class WrittenLaw:
         return {k: str(one) for k, one in enumerate(self.constants) if one.is_Symbol}
 
     def places_of(self, vary: str) -> list[int] | None:
-        """Indices of the unknowns in a list of names such as "r,p"; None if `vary` is not a list of names."""
+        """Indices of the unknowns in a list of names such as "r,p"; None if `vary` is not a list of names.
+
+        Raises:
+            InputError: a name is also part of a product that is not listed, and so would not be what varies.
+        """
         names = [str(one) for one in (*self.constants, *self.exponents)]
         asked = [piece.strip() for piece in vary.split(",")]
+        for one in self.constants:
+            parts = {str(symbol) for symbol in one.free_symbols} & set(asked)
+            if parts and str(one) not in asked:
+                known = ", ".join(names)
+                raise InputError(
+                    f"--vary {vary}: products of constants are fitted, here {known}, and {one} would be the same "
+                    f"in all groups though {min(parts)} varies; list it too, or give each its own constant"
+                )
         return [names.index(one) for one in asked] if set(asked) <= set(names) else None
 
 

@@ -226,6 +226,11 @@ def test_terms_of_a_form_and_the_products_of_their_constants():
     assert law.names == {0: "r"}
     assert [str(one) for one in law.exponents] == ["v + 1"] and law.structure.free == ((1, 0),)
     assert [entry.sign for entry in law.structure.entries] == [1, -1]
+    plain = written_law(read_form("n' = r*n*(1 - n/K)", ["n"]))
+    assert plain.places_of("r,r/K") == [0, 1] and plain.places_of("auto") is None
+    for name in "rK":
+        with pytest.raises(InputError, match=f"--vary {name}: .* here r, r/K, and r/K would be the same"):
+            plain.places_of(name)
     flow = written_law(read_form(["gut' = -ka*gut", "conc' = ka*gut - ke*conc"], ["gut", "conc"]))
     assert flow.names == {0: "ka", 1: "ke"} and flow.structure.n_constants == 2
 
