@@ -50,7 +50,7 @@ from odediscovery.judge.criterion import (
     shares_of,
     shortlist,
 )
-from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, thinned, walk_as_good, weaker_between
+from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, thinned, walk_as_good
 from odediscovery.judge.remarks import undetermined_exponents
 from odediscovery.laws.power_sum import Free, PowerSum, but_whole_powers, constant_penalty, count, value_penalty
 from odediscovery.laws.records import SETTLED, Candidate, FittedForm, Judged, Origin, Polished, interval
@@ -604,7 +604,7 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
     if chosen == verdict.chosen:
         return verdict
     monitor.note(event="blocks", complexity=verdict.rows[chosen].polished.law.complexity)
-    return verdict.passed_over(chosen, weaker_between)
+    return verdict.passed_over(chosen)
 
 
 def allows_blocks(p: Problem, row: Judged) -> bool:

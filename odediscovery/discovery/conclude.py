@@ -168,7 +168,8 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
             with_digits(row, series, starts, noise[own] * max(tests.inflation, 1.0), monitor) if row.selected else row
             for row in front
         )
-    explained, each = share_in_pieces(p, found) if p.heads is not None else _explained(front)
+    chosen = next(row for row in front if row.selected)
+    explained, each = share_in_pieces(p, found) if p.heads is not None else (chosen.r2, chosen.state_r2)
     return build_result(
         series,
         settings,
@@ -229,12 +230,6 @@ def with_digits(row: FrontRow, series: TimeSeries, starts: Array, noise: Array, 
         DRAWING, lambda: with_enough_digits(row.equations, series, starts, noise, monitor), row.equations
     )
     return dataclasses.replace(row, equations=enough)
-
-
-def _explained(front: tuple[FrontRow, ...]) -> tuple[float, Array | None]:
-    """Share of the variance that the chosen row explains, of all states and of each."""
-    chosen = next(row for row in front if row.selected)
-    return chosen.r2, chosen.state_r2
 
 
 def _notes(verdict: Verdict, front: tuple[FrontRow, ...], series: TimeSeries, tests: ResidualTests) -> list[str]:

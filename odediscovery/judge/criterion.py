@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.series import pooled
-from odediscovery.judge.notes import Note
+from odediscovery.judge.notes import Note, weaker_between
 from odediscovery.laws.power_sum import SIMPLE, Free, PowerSum, cost, count, picked, powers, value_penalty
 from odediscovery.laws.records import Candidate, FittedForm, Judged, Origin, Polished
 from odediscovery.problem.problem import Problem
@@ -347,9 +347,9 @@ class Verdict:
         """The verdict on other rows, perhaps on other data, for the one with the smallest criterion."""
         return dataclasses.replace(self, p=p or self.p, rows=tuple(rows), chosen=choose(rows))
 
-    def passed_over(self, chosen: int, why: Callable[[int], Note]) -> Verdict:
-        """The verdict for another law; `why` makes the note from the complexity of the previous one."""
-        note = why(self.best.polished.law.complexity)
+    def passed_over(self, chosen: int) -> Verdict:
+        """The verdict for another law, with a note on the complexity of the previous one."""
+        note = weaker_between(self.best.polished.law.complexity)
         return dataclasses.replace(self, chosen=chosen, reasons=(*self.reasons, note))
 
     def with_best(self, row: Judged) -> Verdict:

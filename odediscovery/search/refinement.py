@@ -153,12 +153,8 @@ def count_independent(verdict: Verdict) -> Verdict:
     far[smooth] |= (left[nearest] >= 0.9 * sigma**2)[smooth]
     if not (far & (r > 0)).any():
         return verdict
-    return with_independent(verdict, np.where(far, without_memory(r), 1.0))
-
-
-def without_memory(r: Array) -> Array:
-    """Return the share of samples that count as independent if neighbours correlate by r: (1 - r) / (1 + r)."""
-    return (1.0 - r) / (1.0 + r)
+    # The share of samples that are independent where neighbours correlate by r.
+    return with_independent(verdict, np.where(far, (1.0 - r) / (1.0 + r), 1.0))
 
 
 def with_independent(verdict: Verdict, share: Array) -> Verdict:
