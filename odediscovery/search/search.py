@@ -146,7 +146,10 @@ def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
 
 
 def few_powers(at: Search) -> Iterator[Proposal]:
-    """Propose grown laws of few monomials; the best of them is the reference for richer families."""
+    """Propose grown laws of few monomials; the best of them is the reference for richer families.
+
+    In noise, sines are also grown where powers come to nothing: turning angles leave no law to seek terms along.
+    """
     p = at.problem
     powers = grow_powers(at, min(QUICK_MONOMIALS, at.settings.hidden))
     at.reference = powers[0] if powers else None
@@ -154,6 +157,9 @@ def few_powers(at: Search) -> Iterator[Proposal]:
         yield Proposal(powers)
         # Pruning may have turned a grown law that is nearly right into the right one.
         at.reference = simplest(at.new, p).law if at.new else powers[0]
+    elif not p.clean and TRIGONOMETRIC in at.families and (~p.nonnegative & ~p.constant).any():
+        at.monitor.stage(f"grow {TRIGONOMETRIC.name}", 1)
+        yield Proposal(grow(p, family=TRIGONOMETRIC, monitor=at.monitor)[:GROWN], whole=True)
 
 
 def chains(at: Search) -> Iterator[Proposal]:
@@ -395,9 +401,7 @@ CONVINCING = _of_best(
     "the best law leaves noise only, follows the data closely, and is short or needs all its terms", is_convincing
 )
 WHOLE = _of_best("it has whole powers", lambda at, best: bool(best.whole.all()))
-FAR = Condition(
-    "every law leaves far more than noise", lambda at: all(c.mean_square > FAR_FROM_NOISE for c in at.candidates)
-)
+FAR = Condition("every law leaves far more than noise", lambda at: all(c.mean_square > 100.0 for c in at.candidates))
 MAY_BE_IT = _of_best("the best law leaves hardly more than noise with few terms", may_be_it)
 ODD = Condition(
     "the best law has odd powers or sines of amounts", lambda at: not at.candidates or has_odd_powers(at, likeliest(at))
@@ -506,7 +510,7 @@ MOVES: tuple[Move, ...] = (
     Move(
         "few powers",
         GROWS & SLIGHTLY_NOISY & (CLEAN | KNOWN | FAR),
-        "small sums of real powers, grown",
+        "small sums of real powers, grown; in noise also sines",
         few_powers,
         FITTED_NEAR_NOISE,
         until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & (LEAVES_NOISE | CONVINCING)) & ~ODD,

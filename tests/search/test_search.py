@@ -12,6 +12,7 @@ from scipy.integrate import solve_ivp
 from odediscovery import Monitor, Settings, TimeSeries, discover, load_csv, simulate_system
 from odediscovery.errors import InputError
 from odediscovery.families import FAMILIES, Function
+from odediscovery.judge.claim import interval_squares
 from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, PowerSum, Sums, all_free
@@ -21,7 +22,7 @@ from odediscovery.runtime.monitor import OUT_OF_MEMORY
 from odediscovery.search import moves
 from odediscovery.search.moves import Proposal, Pruning, Search, as_grown
 from odediscovery.search.refinement import count_independent, detect_noiseless, refined
-from odediscovery.search.search import MOVES, families_table, moves_table, richer_families, vocabulary
+from odediscovery.search.search import MOVES, families_table, few_powers, moves_table, richer_families, vocabulary
 from odediscovery.settings import settings_for
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.prune import NoRoomError
@@ -127,6 +128,17 @@ def test_richer_families_grow_if_the_best_law_has_sums():
     at = Search(p, settings_for(), Monitor())
     at.candidates = [as_grown(p, false.rescaled(p.scale.state, p.scale.time))]
     assert any(proposal.laws for proposal in richer_families(at))
+
+
+def test_turning_angles_in_noise_have_sines():
+    """No polynomial follows a pendulum that turns over, so that no terms can be sought along one."""
+    t = np.linspace(0.0, 15.0, 60)
+    values = solve_ivp(lambda _, x: (0.7 * x[1], -0.2 - 0.8 * np.sin(x[0])), (0.0, 15.0), [1.0, -3.0], t_eval=t).y.T
+    noise = 0.01 * values.std(axis=0) * np.random.default_rng(0).standard_normal(values.shape)
+    p = prepare(TimeSeries.from_arrays(t, values + noise))
+    (proposal,) = few_powers(Search(p, settings_for(), Monitor()))
+    law = proposal.laws[0]
+    assert "sin" in [f.name for f in law.features.functions] and (interval_squares(law, p) < 0.1).all()
 
 
 def test_laws_stay_as_they_came_only_where_there_is_no_memory(at, monkeypatch):
