@@ -151,11 +151,12 @@ class FactorByFactor:
         while left:
             tried: dict[int, list[Growth]] = {i: [] for i in left}
             # Every vocabulary is heard before one of them is believed, unless an equation is found beyond doubt.
-            for one in zip(*(growing[i] for i in left), strict=True):
-                for i, growth in zip(left, one, strict=True):
-                    growth.combine(self.fluxes)
-                    tried[i].append(growth)
-                if any(growth.is_beyond_doubt for growth in one):
+            for k in range(max(len(growing[i]) for i in left)):
+                # An equation that was found on the path before has its own vocabulary alone.
+                for i in (i for i in left if k < len(growing[i])):
+                    growing[i][k].combine(self.fluxes)
+                    tried[i].append(growing[i][k])
+                if any(every[-1].is_beyond_doubt for every in tried.values()):
                     break
             near = {i: laws for i, every in tried.items() if (laws := short_laws(every))}
             fit = growing[left[0]][0].fit

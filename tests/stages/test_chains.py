@@ -49,6 +49,26 @@ def test_if_no_equation_is_easy_none_is_grown():
     assert grow_chains(prepare(series).without_noise(None), family=SUMS, if_easy=True) == ()
 
 
+class Heard:
+    """A vocabulary of an equation in which nothing is found."""
+
+    fit, is_beyond_doubt = None, False
+
+    def __init__(self, name, heard):
+        self.name, self.heard = name, heard
+
+    def combine(self, _fluxes):
+        self.heard.append(self.name)
+
+
+def test_an_equation_found_before_has_one_vocabulary_and_others_have_all(monkeypatch):
+    monkeypatch.setattr(chains, "short_laws", lambda _: [])
+    heard, found = [], {}
+    growing = [[Heard("a", heard)], [Heard("b", heard), Heard("c", heard)], []]
+    chains.FactorByFactor(lambda _: [])._take_easy(found, growing)
+    assert (heard, found) == (["a", "b", "c"], {})
+
+
 def test_regression_ends_with_its_part_of_the_time(monkeypatch):
     _, series = sampled(*RATES["two substrates"])
 
