@@ -269,7 +269,8 @@ class Growth:
             return False
         law = self.beam[0]
         rates = law.exponents[:, exp_features(self.fit.problem)].any()
-        return constants_of(self.fit, law) <= (SHORTEST if rates or law.squares.max() > 1.0 else SHORT)
+        # With more, a quotient of one state also meets an exponential.
+        return constants_of(self.fit, law) <= (SHORTEST if rates or law.squares.max() > 1.0 else SHORTEST + 1)
 
     def combine(self, fluxes: Sequence[Product]) -> None:
         """Fit sums of a few low products and monomials of other equations; go on from these if they are near.
