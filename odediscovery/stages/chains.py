@@ -282,7 +282,8 @@ class Growth:
         fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit.problem.features.states)]
         every = [*self.library, *self.shapes, *near]
         columns = product_columns(fit, every, self.start.path)[0]
-        if self.heard is None:
+        is_first = self.heard is None
+        if is_first:
             self.found = list(self._quotients())
             # What regression does not find is no start for growth.
             self.beam = [*self.found, self.start]
@@ -292,7 +293,7 @@ class Growth:
         if not self.noisy:
             levels.append(list(map(tuple, _eliminated(columns, fit.target[0], np.arange(len(every))))))
         tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
-        first = (self._beside_exponentials(every, columns) for _ in range(bool(self.rates) and not fluxes))
+        first = (self._beside_exponentials(every, columns) for _ in range(bool(self.rates) and is_first))
         sums = (self.fitted(drafts, SIDE_BY_SIDE) for drafts in itertools.chain(first, tried))
         beside = (self._quotients(fluxes) for _ in range(bool(fluxes)))
         for found in itertools.chain(sums, beside):
