@@ -441,7 +441,7 @@ def best_subsets(
         fewer = [_without_one(gram, b, total, part, fixed) for part in _parts(best[k + 1], len(b))]
         levels[k - 1] = _different([levels[k - 1], *fewer], fixed)
         best[k] = _best(levels[k - 1], beam, fixed)
-    shown = [level[:listed] for level in best] if own is None else [best[0], *(_best(one, listed, 1) for one in levels)]
+    shown = [best[0][:listed], *(_best(level, listed, fixed) for level in levels)]
     return [list(map(tuple, np.sort(alone[level], axis=1).tolist())) for level in shown]
 
 
