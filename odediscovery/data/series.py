@@ -22,20 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.data.dates import counted_times
 from odediscovery.data.frames import is_dataset, plain_frame
-from odediscovery.data.recorded import (
-    check_repeats,
-    even_times,
-    long_enough,
-    restarted,
-    trials,
-    which_have,
-    without_repeats,
-)
+from odediscovery.data.recorded import check_repeats, long_enough, restarted, trials, which_have, without_repeats
 from odediscovery.data.sheets import exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import (
     Signal,
     array_deviations,
     checked_trajectories,
+    even_times,
     fill_gaps,
     float_arrays,
     with_moments,

@@ -1,8 +1,15 @@
-"""One run of an experiment: samples of its states, its controls u(t), and checks of both.
+"""One run of an experiment: samples of its states, its controls u(t), their rounding, and checks of both.
 
     u(t) = u_j + (t - t_j) * slope_j,    t_j <= t < t_{j+1}
 
 slope_j = (u_{j+1} - u_j) / (t_{j+1} - t_j), or 0 for a control that is held; the last value is kept.
+
+Values have a fixed number of decimal places (3.25, 0.07) or significant digits (97.47, 0.01234):
+
+    y = x + e,    e uniform within half a unit of the last digit:    sigma = unit / sqrt(12)
+
+m equal neighbouring values share one rounding error: each counts as 1 / m of a sample, sigma sqrt(m). Even times that
+were rounded lie on a grid, |t_k - t_0 - m_k h| < last digit / 2, for some t_0 and h and whole numbers m_k.
 """
 
 from __future__ import annotations
@@ -14,9 +21,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
 from scipy.sparse import issparse
 
-from odediscovery.data.recorded import Recorded, resolution, spread_columns
+from odediscovery.data.recorded import Recorded, spread_columns
 from odediscovery.errors import InputError, InputTypeError, unknown_name
 from odediscovery.runtime.arrays import Array, Mask
 
@@ -407,3 +415,105 @@ def array_deviations(given: Sequence[Any], runs: Sequence[Trajectory], names: Se
             places = [f"sample {k}{where}, state {names[i]!r}" for k in range(len(block))]
             block[:, i] = check_deviations(block[:, i], run.values[:, i], places, names[i])
     return blocks
+
+
+# Tolerance for equality with a rounded value [largest value].
+SAME_DIGIT = 1e-14
+
+
+def resolution(values: Array) -> float:
+    """Unit of the last decimal place: 0.01 for 3.25 and 4.1; 0 without rounding."""
+    seen = values[np.isfinite(values)]
+    largest = np.max(np.abs(seen), initial=0.0)
+    for digits in range(-6, 16):
+        if np.all(np.abs(np.round(seen, digits) - seen) <= SAME_DIGIT * largest):
+            return float(10.0**-digits)
+    return 0.0
+
+
+def significant_digits(values: Array) -> int | None:
+    """Number of significant digits, 4 for 97.47 and 0.01234; None without rounding."""
+    seen = values[np.isfinite(values) & (values != 0)]
+    place = np.floor(np.log10(np.abs(seen)))
+    for digits in range(1, 13):
+        unit = 10.0 ** (place + 1 - digits)
+        if np.all(np.abs(np.round(seen / unit) * unit - seen) <= SAME_DIGIT * np.abs(seen)):
+            return digits
+    return None
+
+
+def rounding_step(values: Array) -> Array:
+    """Unit of the last written digit of every value; 0 without rounding.
+
+    The likelier of decimal places and significant digits is chosen: a number ends by chance in a zero
+    with a probability of one in ten.
+
+    >>> rounding_step(np.array([97.47, 9.013, 0.5012])).round(6).tolist()
+    [0.01, 0.001, 0.0001]
+    >>> rounding_step(np.array([97.47, 9.01, 0.5])).tolist()
+    [0.01, 0.01, 0.01]
+    """
+    unit, digits = resolution(values), significant_digits(values)
+    step = np.full(values.shape, unit)
+    if digits is not None:
+        size = np.where(np.isfinite(values), np.abs(values), 0.0)
+        least = np.min(size, initial=np.inf, where=size > 0)
+        of_digits = 10.0 ** (np.floor(np.log10(np.maximum(size, least))) + 1 - digits)
+        finer = np.log10(of_digits[size > 0] / unit) if unit else np.ones(1)
+        step = of_digits if finer.sum() > 0 else step
+    return step
+
+
+def rounding_sigma(values: Array) -> Array:
+    """Standard deviation of the rounding error of every value; 0 without rounding."""
+    return np.asarray(rounding_step(values) / np.sqrt(12.0))
+
+
+def lengths_of_runs(values: Array) -> Array:
+    """Length of the run of equal neighbouring values around every value; 1 for missing values."""
+    # nan differs from itself.
+    run = np.cumsum(np.append(True, values[1:] != values[:-1])) - 1
+    return np.asarray(np.bincount(run)[run].astype(float))
+
+
+def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
+    """Move times to an even grid, if rounding explains their deviations, and return its step; else None."""
+    longest = max(times, key=len)
+    # Fewer times do not determine a step.
+    if len(longest) < 8:
+        return None
+    pooled = np.concatenate(list(times))
+    step, digit = float(longest[-1] - longest[0]) / (len(longest) - 1), rounding_step(pooled)
+    if not (digit > 0.0).all() or step < 10.0 * digit.max():
+        return None
+    anchored = (float(longest[0]), step)
+    place = np.round((pooled - longest[0]) / step)
+
+    def off(first: float, step: float) -> Array:
+        """Deviations of the times from a grid, in units of the last digit."""
+        return np.asarray(np.abs(pooled - first - step * place) / digit)
+
+    nearest = _nearest_grid(place, pooled, digit)
+    already = off(*anchored) * digit <= SAME_DIGIT * np.abs(pooled).max()
+    # A deviation of a full half does not come from rounding.
+    if already.all() or off(*nearest).max() > 0.499:
+        return None
+    # The first and the last time are usually exact, so prefer their grid; the margin allows for float errors.
+    first, step = anchored if off(*anchored).max() <= 0.5001 else nearest
+    ends = np.cumsum([len(t) for t in times])[:-1]
+    return np.split(first + step * place, ends), step
+
+
+def _nearest_grid(place: Array, times: Array, digit: Array) -> tuple[float, float]:
+    """First time and step of the grid with the least maximum error in units of the last digit."""
+    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), 2000)).astype(int))
+    rows = np.column_stack([np.ones(len(some)), place[some]]) / digit[some, None]
+    y, one = times[some] / digit[some], np.ones((len(some), 1))
+    found = linprog(
+        [0.0, 0.0, 1.0],
+        A_ub=np.vstack([np.hstack([rows, -one]), np.hstack([-rows, -one])]),
+        b_ub=np.concatenate([y, -y]),
+        bounds=[(None, None), (None, None), (0.0, None)],
+    )
+    # An infinite start leaves the times unchanged.
+    return (float(found.x[0]), float(found.x[1])) if found.success else (float("inf"), 0.0)

@@ -63,9 +63,6 @@ from odediscovery.data.recorded import (
     dose_column,
     dose_factor,
     known_start,
-    lengths_of_runs,
-    resolution,
-    rounding_sigma,
     spread_columns,
 )
 from odediscovery.data.series import (
@@ -79,7 +76,7 @@ from odediscovery.data.series import (
     with_columns,
     with_latent_states,
 )
-from odediscovery.data.signals import Signal
+from odediscovery.data.signals import Signal, lengths_of_runs, resolution, rounding_sigma
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.knowledge.constraints import Conserved, Knowledge, check_known, check_signs, knowledge
 from odediscovery.knowledge.dimensions import check_dimensions

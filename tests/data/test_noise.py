@@ -6,7 +6,7 @@ from scipy.interpolate import make_smoothing_spline
 
 from odediscovery import TimeSeries, simulate_system
 from odediscovery.data.noise import PENALTIES, estimate_noise, relative_noise, shows_noise, smooth, smoothing_spline
-from odediscovery.data.recorded import resolution
+from odediscovery.data.signals import resolution
 from odediscovery.problem.problem import prepare
 
 SIGNALS = {

@@ -10,8 +10,8 @@ from tabular import refusal, table
 from odediscovery import InputError, TimeSeries, load_csv
 from odediscovery.data.dates import counted_times
 from odediscovery.data.frames import index_times, plain_frame
-from odediscovery.data.recorded import even_times
 from odediscovery.data.series import with_even_times
+from odediscovery.data.signals import even_times
 from odediscovery.plots.axes import with_unit
 
 START = datetime(2020, 3, 1, 6)
