@@ -7,7 +7,8 @@
 Everything here uses numpy and is independent of data, laws and fits, so that a new family is one file
 and one line of the registry: parsing, printing, penalties, growing and the documentation follow.
 
-The simplest family is defined here, too: sums of products of real powers, one power unit followed by one sum.
+The two simplest families are defined here, too: sums of products of real powers, one power unit followed by one sum,
+and the same with sin and cos of a state among the factors.
 """
 
 from __future__ import annotations
@@ -81,6 +82,39 @@ class StateFunction:
         return not all(map(math.isinf, self.bounds))
 
 
+SIN = StateFunction(
+    "sin", "the sine of", lambda lib, z: lib.cos(z), exponents=(1.0, 2.0, -1.0), exponents_of_three=(1.0, -1.0)
+)
+COS = StateFunction(
+    "cos", "the cosine of", lambda lib, z: -lib.sin(z), exponents=(1.0, 2.0, -1.0), exponents_of_three=(1.0, -1.0)
+)
+EXP = StateFunction(
+    "exp",
+    "the exponential of",
+    lambda lib, z: lib.exp(z),
+    power_is_rate=True,
+    in_user_units=False,
+    bounds=(-float("inf"), 200.0),
+)
+LOG = StateFunction("log", "the logarithm of", lambda lib, z: 1.0 / z, positive=True, bounds=(1e-30, float("inf")))
+ABS = StateFunction("Abs", "the size of", lambda lib, z: lib.sign(z), of_signs=True, apply=lambda lib, z: abs(z))
+EXP_INVERSE = StateFunction(
+    "exp_inverse",
+    "the exponential of the inverse of",
+    lambda lib, z: -lib.exp(1.0 / z) / z**2,
+    positive=True,
+    power_is_rate=True,
+    in_user_units=False,
+    least=0.005,
+    bounds=(0.005, float("inf")),
+    apply=lambda lib, z: lib.exp(1.0 / z),
+    of_inverse=True,
+)
+
+# Every function of a state that some registered family has, by name.
+STATE_FUNCTIONS: dict[str, StateFunction] = {}
+
+
 @dataclass(frozen=True)
 class Function:
     """f(rate * x_state), a feature of a power layer."""
@@ -93,6 +127,18 @@ class Function:
     def plain_rate(self) -> float:
         """The rate, set to 1 or -1 where it only differs by rounding in the change of units."""
         return math.copysign(1.0, self.rate) if math.isclose(abs(self.rate), 1.0, rel_tol=1e-12) else self.rate
+
+    @property
+    def kind(self) -> StateFunction:
+        """Its definition."""
+        return STATE_FUNCTIONS[self.name]
+
+    @property
+    def rate_of_power(self) -> float:
+        """The factor c by which a power is a rate: exp(r x)^w = exp(c w x), exp(1/(r x))^w = exp(c w/x); else 1."""
+        if not self.kind.power_is_rate:
+            return 1.0
+        return 1.0 / self.rate if self.kind.of_inverse else self.rate
 
 
 def rows_of(width: int, factors: Sequence[int], choices: Sequence[Sequence[float]]) -> list[Array]:
@@ -298,4 +344,14 @@ POWERS = Family(
     richness=1,
     candidates=lambda seen: Terms(powers_of(seen.integer, seen.changing)),
     real_exponents=True,
+)
+TRIGONOMETRIC = Family(
+    name="trigonometric",
+    says="sums of products with sin and cos of a state among the factors",
+    chain="Functions -> NPU -> NAU",
+    richness=2,
+    # Sines of an amount fit any smooth curve: a quotient is the more likely law.
+    richness_of_amounts=3.5,
+    candidates=products,
+    functions=(SIN, COS),
 )

@@ -7,8 +7,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.families.base import Family, Inner, Seen, Shape, Terms, powers_of, products_up_to_degree, rows_of
-from odediscovery.families.functions import ABS, EXP, EXP_INVERSE, LOG
+from odediscovery.families.base import (
+    ABS,
+    EXP,
+    EXP_INVERSE,
+    LOG,
+    Family,
+    Inner,
+    Seen,
+    Shape,
+    Terms,
+    powers_of,
+    products_up_to_degree,
+    rows_of,
+)
 from odediscovery.runtime.arrays import Array
 
 

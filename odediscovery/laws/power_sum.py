@@ -41,7 +41,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.families import ABS, STATE_FUNCTIONS, Function
+from odediscovery.families import ABS, Function
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, products_by_column, products_of_few
 
 
@@ -310,7 +310,7 @@ class Features:
         if not self.functions:
             return x
         with np.errstate(over="ignore", invalid="ignore"):
-            of = [STATE_FUNCTIONS[f.name].value(f.rate * x[..., f.state]) for f in self.functions]
+            of = [f.kind.value(f.rate * x[..., f.state]) for f in self.functions]
         return np.concatenate([x, np.stack(of, axis=-1)], axis=-1)
 
     def values(self, x: Array, mirrored: Sequence[int] = ()) -> Array:

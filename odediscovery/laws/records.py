@@ -32,7 +32,7 @@ from scipy.special import stdtrit
 
 from odediscovery.data.dates import date_of_time
 from odediscovery.data.series import Scale, TimeSeries
-from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate, rate_of_power
+from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.compiled import FilledForm
 from odediscovery.laws.equations import Equations, Form
 from odediscovery.laws.expressions import constant, function_name
@@ -204,8 +204,8 @@ def _feature_names(states: Sequence[str], features: Features | None) -> tuple[li
         return list(states), [1.0] * len(states)
     names, rates = list(states), [1.0] * features.size
     for k, f in enumerate(features.functions, start=len(states)):
-        if power_is_rate(f):  # exp(r x) ** w is exp(x) ** (w r)
-            rates[k], f = rate_of_power(f), dataclasses.replace(f, rate=1.0)
+        if f.kind.power_is_rate:  # exp(r x) ** w is exp(x) ** (w r)
+            rates[k], f = f.rate_of_power, dataclasses.replace(f, rate=1.0)
         names.append(function_name(states, f))
     return names + [f"sum {u}" for u in range(len(features.sums))], rates
 

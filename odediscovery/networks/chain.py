@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.data.series import Scale
-from odediscovery.families import STATE_FUNCTIONS, Function, StateFunction, power_is_rate
+from odediscovery.families import STATE_FUNCTIONS, Function, StateFunction
 from odediscovery.ivp.solvers import PlainRates
 from odediscovery.laws.compiled import Graph
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, expanded
@@ -337,7 +337,7 @@ class Chain:
             return slopes
         to_x = slopes[..., : self.n_states].copy()
         for i, f in enumerate(self.functions):
-            slope = STATE_FUNCTIONS[f.name].slope_within_bounds(np, f.rate * x[..., f.state]) * f.rate
+            slope = f.kind.slope_within_bounds(np, f.rate * x[..., f.state]) * f.rate
             to_x[..., f.state] += slopes[..., self.n_states + i] * slope[:, :, None]
         return to_x
 
@@ -353,7 +353,7 @@ def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
     None if an input that may be negative has a power that is not whole, which makes it complex (see `Pair.angles`), or
     if arguments of functions are bounded.
     """
-    if any(np.isfinite(STATE_FUNCTIONS[f.name].bounds).any() for f in chain.functions):
+    if any(np.isfinite(f.kind.bounds).any() for f in chain.functions):
         return None
     g, constants = Graph(), list[float]()
 
@@ -499,7 +499,7 @@ def chain_of(
     n, width = len(nonnegative), max(1, *(law.n_monomials for law in laws))
     features = [law.features or Features(n) for law in laws]
     functions = tuple(dict.fromkeys(f for own in features for f in own.functions))
-    of_functions = np.array([power_is_rate(f) for f in functions], dtype=bool)
+    of_functions = np.array([f.kind.power_is_rate for f in functions], dtype=bool)
     positive = np.concatenate([nonnegative, of_functions])
     fitted = np.concatenate([nonnegative & (not whole), of_functions])
     sums = max(len(own.sums) for own in features)

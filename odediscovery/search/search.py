@@ -17,8 +17,7 @@ import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family, Function
-from odediscovery.families.functions import LOG
+from odediscovery.families import FAMILIES, LOG, TRIGONOMETRIC, Family, Function
 from odediscovery.judge.claim import TERMS, WHOLE_POWER, interval_squares, is_explained, is_short, memory
 from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum

@@ -25,7 +25,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from odediscovery.families import POWERS, STATE_FUNCTIONS, Family, Terms
+from odediscovery.families import POWERS, Family, Terms
 from odediscovery.fitting.windows import damped_steps
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
@@ -691,7 +691,7 @@ def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
     for j, k in np.argwhere(model.powers):
         if k in exp_features(fit.problem) and abs(model.exponents[j, k]) < 0.3:
             function = fit.problem.features.functions[k - n]
-            line = -1.0 if STATE_FUNCTIONS[function.name].of_inverse else 1.0
+            line = -1.0 if function.kind.of_inverse else 1.0
             for power in (line, 0.0):
                 w = model.exponents.copy()
                 w[j, function.state] += power

@@ -85,7 +85,6 @@ from scipy.optimize import least_squares
 
 from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.data.signals import control_slopes
-from odediscovery.families import STATE_FUNCTIONS, power_is_rate, rate_of_power
 from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.power_sum import (
     SIMPLE,
@@ -707,9 +706,8 @@ def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
     if law.features is not None:
         n = law.features.states
         for k, function in enumerate(law.features.functions):
-            if power_is_rate(function):
-                w[:, n + k] = rate_of_power(function)
-                v[:, n + k : n + k + 1] = rate_of_power(function)  # empty without sums
+            w[:, n + k] = function.rate_of_power
+            v[:, n + k : n + k + 1] = function.rate_of_power  # empty without sums
     return a, w, b, v
 
 
@@ -814,7 +812,7 @@ def _straight_functions(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array,
         z, f = np.zeros(law.features.size), np.zeros(law.features.size)
         z[function.state], f[n + k] = 1.0, 1.0
         # A line through the origin saves a constant.
-        line, off = _line(law, f, z, x, level=bool(STATE_FUNCTIONS[function.name].value(np.zeros(1)).any()))
+        line, off = _line(law, f, z, x, level=bool(function.kind.value(np.zeros(1)).any()))
         if off < 0.3 and (law.exponents[:, n + k] == 1.0).any():
             yield f, z, line
 

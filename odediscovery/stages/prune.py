@@ -30,7 +30,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from odediscovery.families import power_is_rate
 from odediscovery.fitting.windows import (
     LeastSquares,
     LongResiduals,
@@ -537,5 +536,5 @@ def whole_features(law: PowerSum, p: Problem, whole: bool) -> Mask:
     whole_states: Mask = ~p.nonnegative | whole | p.integer_exponents
     if law.features is None:
         return whole_states
-    functions = [not power_is_rate(f) for f in law.features.functions]
+    functions = [not f.kind.power_is_rate for f in law.features.functions]
     return np.concatenate([whole_states, np.array(functions + [whole] * len(law.features.sums), dtype=bool)])
