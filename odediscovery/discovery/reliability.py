@@ -56,8 +56,8 @@ class Evidence:
     @property
     def lead(self) -> float:
         """Criterion of the best other row minus that of this one."""
-        own = self.row.plain()
-        others = [row.criterion for row in self.found.front if row is not self.row and row.plain() != own]
+        own = self.row.equations.short()
+        others = [row.criterion for row in self.found.front if row is not self.row and row.equations.short() != own]
         return min(others, default=self.row.criterion + 100.0) - self.row.criterion
 
     @property

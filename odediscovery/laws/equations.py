@@ -37,6 +37,10 @@ from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.compiled import FilledForm, form_of_expressions, point_field, vector_field
 from odediscovery.laws.expressions import (
     JULIA_WORDS,
+    LATEX,
+    PLAIN,
+    Notation,
+    Writer,
     constant,
     exact,
     identifiers,
@@ -46,10 +50,10 @@ from odediscovery.laws.expressions import (
     parse,
     render,
     rounded,
+    sides_of_law,
     text,
 )
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, as_written, signs
-from odediscovery.laws.terms import LATEX, PLAIN, Notation, Writer, sides_of_law
 from odediscovery.runtime.arrays import Array
 
 
@@ -424,6 +428,10 @@ class Equations:
             rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])|\^1(?![\d.e])", "", row) for row in rows]
         return "\n".join(f"{s}' = {row}" for s, row in zip(self.states, rows, strict=True))
 
+    def short(self) -> str:
+        """The equations to three digits, without errors, one line per state."""
+        return replace(self, standard_errors=None).pretty(3)
+
     def latex(self, digits: int = 4) -> dict[str, str]:
         r"""Equations in LaTeX, "\frac{dx}{dt} = ...", by state; `digits` as in `pretty`."""
         names, time = [latex_name(name) for name in self.variables], latex_name(self.time_name)
@@ -543,7 +551,7 @@ def _product(factors: Sequence[sympy.Expr], exponents: Array, mirrored: Sequence
 def _features(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
     """States, functions and sums as expressions."""
     features, simple = law.features or Features(len(symbols)), list[sympy.Expr](symbols)
-    simple += [STATE_FUNCTIONS[f.name].symbolic(number(f.plain_rate) * symbols[f.state]) for f in features.functions]
+    simple += [f.kind.symbolic(number(f.plain_rate) * symbols[f.state]) for f in features.functions]
     sums, (_, exponents, first) = features.sums, as_written(law)
     inner, ones = ([_product(simple, v, law.mirrored) for v in rows] for rows in (exponents, first))
     rows = [

@@ -1,5 +1,11 @@
 """Laws as text: parsed into sympy without evaluation, and printed in every notation.
 
+Printed laws are trees,
+
+    dx_i/dt = sum of terms,    term = coefficient * product of bases ** exponents
+
+where a base is a variable, a function of a sum of terms, or a sum in brackets.
+
 sympy's own parsers call `eval`, but files and column names are not trusted. Here Python's `ast` only parses the text,
 and a walk over the tree builds the expression from a short list of allowed nodes. Numbers are computed as Python
 floats, so that an expression read back has exactly the same constants. A name is a symbol and never looked up,
@@ -21,6 +27,7 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
@@ -28,8 +35,8 @@ import numpy as np
 import sympy
 
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate, rate_of_power
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.families import EXP, STATE_FUNCTIONS, Function
+from odediscovery.laws.power_sum import Features, PowerSum, as_written, signs
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
 MAX_EQUATION_LETTERS, MAX_NESTING = 100_000, 60
@@ -393,7 +400,7 @@ def as_printed(law: PowerSum, errors: PowerSum, digits: int, spare: int) -> Powe
     (a, w, b, v), (a_error, w_error, b_error, v_error) = law.constants, errors.constants
     rates = np.ones(w.shape[1])
     if law.features is not None:
-        own = [rate_of_power(f) if power_is_rate(f) else 1.0 for f in law.features.functions]
+        own = [f.rate_of_power for f in law.features.functions]
         rates[law.features.states : law.features.simple] = own
     inner = np.broadcast_to(rates[: v.shape[1]], v.shape)
     one = np.ones_like
@@ -444,7 +451,7 @@ def third_of(power: float) -> str:
 def function_name(states: Sequence[str], function: Function) -> str:
     """f(x), or f(r*x) if the rate is not 1."""
     rate = function.plain_rate
-    if STATE_FUNCTIONS[function.name].of_inverse:
+    if function.kind.of_inverse:
         return f"exp({1.0 / rate:.6g}/{states[function.state]})"
     size = "" if abs(rate) == 1.0 else f"{abs(rate):.6g}*"
     return f"{function.name}({'-' * (rate < 0)}{size}{states[function.state]})"
@@ -493,3 +500,178 @@ def julia_name(name: str) -> str:
     letters = [c if unicodedata.category(c) in _JULIA_LETTERS and c != "\u025b" else "_" for c in name]
     kept = "".join(letters)
     return kept if kept.strip("_") and not kept[0].isdigit() else f"x{kept}"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant; its standard error is 0 if it is held, and nan if it is unknown."""
+
+    value: float
+    error: float = 0.0
+    # Digits beyond the two of its error, for constants that are only meaningful together.
+    spare: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Name:
+    """A state or an input under the user's name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of a sum of terms."""
+
+    function: str
+    inside: Side
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A sum of terms in brackets."""
+
+    inside: Side
+
+
+@dataclass(frozen=True)
+class Power:
+    """base ** exponent; the exponent is an expression only in laws that were not fitted here."""
+
+    base: Base
+    exponent: Number | Bracket = Number(1.0)
+
+
+@dataclass(frozen=True)
+class Term:
+    """coefficient * product of powers; a constant without factors."""
+
+    coefficient: Number
+    factors: tuple[Power, ...] = ()
+    monomial: int | None = None  # its place in a sum of powers
+
+
+Base: TypeAlias = Name | Call | Bracket
+Side: TypeAlias = tuple[Term, ...]
+
+ONE = Number(1.0)
+
+
+def _terms(row: Array, errors: Array, exponents: Array, products: Sequence[tuple[Power, ...]], spare: int) -> Side:
+    places = sorted(np.flatnonzero(row).tolist(), key=lambda j: order(float(row[j]), exponents[j]))
+    return tuple(Term(Number(float(row[j]), float(errors[j]), spare), products[j], j) for j in places)
+
+
+def _powers(bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence[int], spare: int) -> tuple[Power, ...]:
+    found = []
+    turned = (signs(row[None], mirrored)[0] < 0.0).tolist()
+    for base, w, error, of_minus in zip(bases, row.tolist(), errors.tolist(), turned, strict=True):
+        if w == 0.0:
+            continue
+        if of_minus:
+            found.append(Power(Bracket((Term(Number(-1.0), (Power(base),)),)), Number(w, error, spare)))
+        elif isinstance(base, Call) and base.function == "exp":
+            # exp(r x) ** w is exp(w r x).
+            (term,) = base.inside
+            rate = term.coefficient.value
+            inside = Term(Number(rate * w, abs(rate) * error, spare), term.factors)
+            found.append(Power(Call("exp", (inside,))))
+        else:
+            found.append(Power(base, Number(w, error, spare)))
+    return tuple(found)
+
+
+def sides_of_law(
+    law: PowerSum, names: Sequence[str], errors: tuple[Array, Array, Array, Array], spare: int
+) -> list[Side]:
+    """The terms of every equation of a law, in the order of printing.
+
+    Args:
+        law: in the user's units.
+        names: of its variables.
+        errors: standard errors of its constants, 0 for those held fixed, nan where unknown.
+        spare: digits of a constant beyond the two of its error.
+    """
+    a_error, w_error, b_error, v_error = errors
+    features = law.features or Features(len(names))
+    simple: list[Base] = [Name(name) for name in names]
+    for f in features.functions:
+        name = Name(names[f.state])
+        if f.kind.of_inverse:
+            simple.append(Call(EXP.name, (Term(Number(1.0 / f.plain_rate), (Power(name, Number(-1.0)),)),)))
+        else:
+            simple.append(Call(f.name, (Term(Number(f.plain_rate), (Power(name),)),)))
+    b, (w, v, first) = features.sums.weights, as_written(law)
+
+    def products(bases: Sequence[Base], rows: Array, errors: Array) -> list[tuple[Power, ...]]:
+        return [_powers(bases, *of, law.mirrored, spare) for of in zip(rows, errors, strict=True)]
+
+    ones, inner = products(simple, first, np.zeros_like(first)), products(simple, v, v_error)
+    sums = [
+        Bracket((Term(ONE, one), *_terms(row, errors, v, inner, spare)))
+        for row, errors, one in zip(b, b_error, ones, strict=True)
+    ]
+    outer = products([*simple, *sums], w, w_error)
+    return [_terms(*of, w, outer, spare) for of in zip(law.coefficients, a_error, strict=True)]
+
+
+class Notation(NamedTuple):
+    """How sums of products are written."""
+
+    name: Callable[[str], str]  # a variable
+    number: Callable[[str], str]  # a number printed by `law_constant`
+    times: str
+    power: Callable[[str], str]
+    brackets: str  # with {} for the sum
+
+
+PLAIN = Notation(str, str, "*", lambda power: f"^({power})" if "/" in power else f"^{power}", "({})")
+LATEX = Notation(latex_name, latex_number, r"\,", lambda power: f"^{{{power}}}", r"\left({}\right)")
+
+
+class Writer(NamedTuple):
+    """Writes the terms of a law."""
+
+    notation: Notation
+    digits: int  # of a constant whose error is unknown
+    thirds: bool  # whether held exponents that are thirds are written as fractions
+
+    def sum(self, side: Side, *, divided: bool = False) -> str:
+        """A sum of terms; if `divided`, variables to held negative powers are divisors, as sums always are."""
+        terms = []
+        for term in side:
+            number, above, below = self._number(term.coefficient), list[str](), list[str]()
+            for base, exponent in ((p.base, p.exponent) for p in term.factors):
+                assert isinstance(exponent, Number)
+                if exponent.error == 0.0 > exponent.value and (divided or _is_sum(base)):
+                    below.append("/" + self._power(base, replace(exponent, value=-exponent.value)))
+                else:
+                    above.append(self._power(base, exponent))
+            if number != "1" or not above:
+                above.insert(0, number)
+            terms.append((term.coefficient.value < 0, self.notation.times.join(above) + "".join(below)))
+        return join_terms(terms)
+
+    def _power(self, base: Base, exponent: Number) -> str:
+        third = third_of(exponent.value) if self.thirds and exponent.error == 0.0 else ""
+        written = third or law_constant(exponent.value, exponent.error, self.digits, exponent.spare)
+        return self._base(base) + ("" if written == "1" else self.notation.power(written))
+
+    def _base(self, base: Base) -> str:
+        match base:
+            case Name(name):
+                return self.notation.name(name)
+            case Call(function, inside):
+                if function != EXP.name:  # rates that are not fitted have six digits
+                    inside = tuple(replace(t, coefficient=Number(float(f"{t.coefficient.value:.6g}"))) for t in inside)
+                return f"{function}({self.sum(inside, divided=True)})"
+            case Bracket(inside):
+                return self.notation.brackets.format(self.sum(inside))
+
+    def _number(self, number: Number) -> str:
+        """The absolute value of a constant."""
+        return self.notation.number(law_constant(abs(number.value), number.error, self.digits, number.spare))
+
+
+def _is_sum(base: Base) -> bool:
+    return isinstance(base, Bracket) and len(base.inside) > 1

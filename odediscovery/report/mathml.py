@@ -20,9 +20,20 @@ import sympy
 from markupsafe import Markup
 
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.expressions import law_constant, third_of
+from odediscovery.laws.expressions import (
+    ONE,
+    Bracket,
+    Call,
+    Name,
+    Number,
+    Power,
+    Side,
+    Term,
+    law_constant,
+    sides_of_law,
+    third_of,
+)
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.terms import ONE, Bracket, Call, Name, Number, Power, Side, Term, sides_of_law
 from odediscovery.runtime.arrays import Array
 
 # Most decimals of an exponent that was set; one with more was fitted.

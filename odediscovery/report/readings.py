@@ -14,8 +14,7 @@ from markupsafe import Markup
 
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.expressions import constant, law_constant
-from odediscovery.laws.terms import ONE, Bracket, Call, Name, Number, Power, Side, Term
+from odediscovery.laws.expressions import ONE, Bracket, Call, Name, Number, Power, Side, Term, constant, law_constant
 from odediscovery.report.mathml import DIGITS, MAX_SIDE_SIZE, ROUND, name_text, sides, size
 from odediscovery.runtime.arrays import Array
 

@@ -16,9 +16,8 @@ from markupsafe import Markup, escape
 from odediscovery.data.dates import date_of_time
 from odediscovery.data.series import group_column, interpolation_by_control, measured, pooled, sigma_columns
 from odediscovery.judge.notes import listed
-from odediscovery.laws.expressions import constant, law_constant
+from odediscovery.laws.expressions import ONE, Bracket, Term, constant, law_constant
 from odediscovery.laws.records import interval
-from odediscovery.laws.terms import ONE, Bracket, Term
 from odediscovery.report.mathml import DIGITS, name_text, sides, split_number, term_mathml
 from odediscovery.result.discovery import Discovery, head, is_of_a_form, shown_notes, verdict
 from odediscovery.result.named import constant_records, named_rows

@@ -133,7 +133,8 @@ class Discovery:
         """
         columns, chosen = ["complexity", "mse", "r2", "difference", "selected", "name", "equations"], chosen_row(self)
         told = [
-            vars(row) | {"difference": row.criterion - chosen.criterion, "equations": row.plain()} for row in self.front
+            vars(row) | {"difference": row.criterion - chosen.criterion, "equations": row.equations.short()}
+            for row in self.front
         ]
         return records_frame(told, columns)
 
@@ -299,7 +300,9 @@ class Discovery:
         for row in self.front:
             scores = f"complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:z.6f}"
             name = f"  [{row.name}]" if row.name else ""
-            told.append(f"{'*' if row.selected else ' '} {scores}  {cut(row.plain().replace(chr(10), '; '))}{name}")
+            told.append(
+                f"{'*' if row.selected else ' '} {scores}  {cut(row.equations.short().replace(chr(10), '; '))}{name}"
+            )
         return "\n".join(told)
 
     @property
@@ -546,8 +549,8 @@ def rows_about_as_good(found: Discovery) -> list[FrontRow]:
     most = chosen.criterion + NO_EVIDENCE
     close = [row for row in found.front if not row.selected and row.criterion < most]
     # The same law with another number of fitted constants is not a rival.
-    own = chosen.plain() if close else ""
-    return [row for row in close if row.plain() != own]
+    own = chosen.equations.short() if close else ""
+    return [row for row in close if row.equations.short() != own]
 
 
 def verdict(found: Discovery) -> str:
@@ -617,7 +620,7 @@ def cut(line: str, most: int = MAX_LINE) -> str:
 
 def row_lines(row: FrontRow, most: int = MAX_LINE) -> list[str]:
     """The equations of a row of the front in lines of at most `most` characters, and its name."""
-    return [cut(line, most) for line in row.plain().splitlines()] + [f"[{row.name}]"] * bool(row.name)
+    return [cut(line, most) for line in row.equations.short().splitlines()] + [f"[{row.name}]"] * bool(row.name)
 
 
 def shown_notes(messages: Sequence[str]) -> list[str]:

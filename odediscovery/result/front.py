@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,7 @@ class FrontRow:
 
     def __repr__(self) -> str:
         told = f"complexity {self.complexity}, MSE {self.mse:.3g}, R2 {self.r2:z.6f}{', chosen' * self.selected}"
-        return f"{told}: {self.plain().replace(chr(10), '; ')}{f'  [{self.name}]' if self.name else ''}"
-
-    def plain(self) -> str:
-        """The equations to three digits, without error bars, one line per state."""
-        return replace(self.equations, standard_errors=None).pretty(3)
+        return f"{told}: {self.equations.short().replace(chr(10), '; ')}{f'  [{self.name}]' if self.name else ''}"
 
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`."""

@@ -34,8 +34,7 @@ from odediscovery.networks.chain import Chain, chain_of, laws_of
 from odediscovery.problem.problem import Problem, apply_knowledge_to_fit, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.solve.linearised import carried_along
-from odediscovery.solve.sensitivities import residuals
+from odediscovery.solve.sensitivities import carried_along, residuals
 from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish_on, sharpened

@@ -31,14 +31,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from odediscovery.families import Family, Seen, power_is_rate
+from odediscovery.families import Family, Seen
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, constant_penalty, price
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import Monitor, check_time
-from odediscovery.solve.linearised import LinearisedTrajectory
-from odediscovery.stages.integral_form import LEAST, Draft, Path, features_for
-from odediscovery.stages.products import Product, made_of, products_of
+from odediscovery.solve.sensitivities import LinearisedTrajectory
+from odediscovery.stages.integral_form import LEAST, Draft, Path, Product, features_for, made_of, products_of
 
 # Directions in which responses are compared; they are smooth, and nearly lie in a few. Smaller ones are rounding [share
 # of the largest].
@@ -214,7 +213,7 @@ class Regression:
     def rates(self) -> Mask:
         """Functions whose power is a rate [states and functions]."""
         features = self.place.features
-        return np.array([False] * features.states + [power_is_rate(f) for f in features.functions])
+        return np.array([False] * features.states + [f.kind.power_is_rate for f in features.functions])
 
     def fitted(self, rows: Array) -> Mask:
         """Exponents that are constants: rates, and those between whole numbers."""

@@ -46,8 +46,18 @@ from odediscovery.stages.grow import (
     single_laws,
     tidied,
 )
-from odediscovery.stages.integral_form import SLOPE, Draft, Fit, Path, Projected, exp_features, unit_columns
-from odediscovery.stages.products import Product, made_of, products_of
+from odediscovery.stages.integral_form import (
+    SLOPE,
+    Draft,
+    Fit,
+    Path,
+    Product,
+    Projected,
+    exp_features,
+    made_of,
+    products_of,
+    unit_columns,
+)
 
 # Laws of one equation that grow side by side, and the steps after each of which found equations help others.
 SIDE_BY_SIDE, STEPS = 4, (5, 3)

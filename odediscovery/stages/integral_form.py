@@ -16,12 +16,15 @@ Variable projection: A is solved for at every W, and W minimises
 
 This is the likelihood of residuals whose variance is unknown and differs between states; no law
 explains residuals below the floor (digits of the data, noise of a start).
+
+A law along a trajectory is made of `Product`s: what it adds up, with the constants that may be fitted.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -33,8 +36,8 @@ from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.data.noise import CLEAN_SHARE, of_higher_order, smoothing_spline
 from odediscovery.data.series import TimeSeries
-from odediscovery.families import Family, Seen, Terms, power_is_rate
-from odediscovery.laws.power_sum import SIMPLE, Features, PowerSum, Sums, price
+from odediscovery.families import Family, Seen, Shape, Terms
+from odediscovery.laws.power_sum import NO_SUMS, SIMPLE, Features, PowerSum, Sums, price
 from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
 
@@ -52,6 +55,9 @@ MOST_LOG = 200.0
 LEAST_EXPONENT, MOST_EXPONENT = -3.0, 6.0
 # Coefficients above this need more digits than others [states of rms 1].
 LARGE = 100.0
+# Most that a step of Gauss-Newton changes a constant: an exponent of a state, a rate, and shares of weights in sums and
+# of exponents there.
+EXPONENT_STEP, RATE_STEP, WEIGHT_SHARES, INNER_SHARES = 0.5, 1.0, (0.3, 3.0), (-0.4, 0.6)
 # Powers that are set where fitted ones differ by less.
 SIMPLE_POWERS, NEARLY = np.array([0.0, *SIMPLE]), 0.05
 # Ridge that keeps least squares with coinciding monomials solvable [norm of a column].
@@ -150,7 +156,7 @@ class Integral:
             integer: states with whole exponents only [states]; so are all functions except exp.
             real_inside: states whose exponents inside sums are real [states] (default: none).
         """
-        of_functions = np.array([not power_is_rate(f) for f in features.functions], dtype=bool)
+        of_functions = np.array([not f.kind.power_is_rate for f in features.functions], dtype=bool)
         time = np.concatenate([t.time for t in series.trajectories])
         values = np.concatenate([t.values for t in series.trajectories])
         length = np.array([len(t.time) for t in series.trajectories])
@@ -561,7 +567,7 @@ def with_sum(sums: Sums, own: Sums, factor: float) -> tuple[Sums, int]:
 
 def exp_features(problem: Integral) -> Indices:
     """Return the indices of features that are exponential functions."""
-    return len(problem.row) + np.flatnonzero([power_is_rate(f) for f in problem.features.functions])
+    return len(problem.row) + np.flatnonzero([f.kind.power_is_rate for f in problem.features.functions])
 
 
 @dataclass(frozen=True, eq=False)
@@ -664,3 +670,122 @@ class Fit:
         inside = np.argwhere(self.real_inside(model.sums))
         whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])
         return np.argwhere(model.powers & ~whole), np.argwhere(model.sums.weights), inside
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """prod_k x_k ** row[k] prod_l u_l ** power[l] with sums u."""
+
+    row: Array  # [states and functions]
+    sums: Sums = NO_SUMS
+    power: Array = field(default_factory=lambda: np.zeros(0))  # [sums]
+
+    @classmethod
+    def of(cls, shape: Shape, width: int) -> Product:
+        """The product of a shape beside further functions, up to `width` states and functions."""
+        row, inside = (np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in (shape.row[None], shape.inside))
+        sums = Sums(shape.weights, inside) if len(shape.power) else NO_SUMS
+        return cls(row[0], sums, shape.power)
+
+    @cached_property
+    def key(self) -> tuple[bytes, ...]:
+        """The same for equal products."""
+        return tuple((part + 0.0).tobytes() for part in (self.row, self.sums.exponents, self.sums.weights, self.power))
+
+    @cached_property
+    def kind(self) -> tuple[bytes, ...]:
+        """The same for products that differ in the values of their constants alone."""
+
+        def kind(rows: Array) -> bytes:
+            return (np.where(rows == np.round(rows), rows, 0.25 * np.sign(rows)) + 0.0).tobytes()
+
+        return kind(self.row), kind(self.sums.exponents), (self.sums.weights != 0.0).tobytes(), self.power.tobytes()
+
+    def values(self, path: Path) -> Array:
+        """Its values at the nodes of a path."""
+        found: Array = path.monomials(self.row[None])[..., 0]
+        if len(self.sums):
+            u = 1.0 + path.monomials(self.sums.exponents) @ self.sums.weights.T
+            found = found * np.prod(np.maximum(u, LEAST) ** self.power, axis=-1)
+        return found
+
+    def slopes(self, path: Path, fitted: Callable[[Array], Mask]) -> list[Array]:
+        """Derivatives of its values by its constants: exponents, weights in sums, exponents there.
+
+        Args:
+            path: where.
+            fitted: exponents [rows, features] -> which of them are constants.
+        """
+        m = self.values(path)
+        found = [m * path.log[..., k] for k in np.flatnonzero(fitted(self.row))]
+        if len(self.sums):
+            z = path.monomials(self.sums.exponents)
+            each = m[..., None] * self.power / np.maximum(1.0 + z @ self.sums.weights.T, LEAST)
+            found += [each[..., k] * z[..., j] for k, j in np.argwhere(self.sums.weights)]
+            for j, k in np.argwhere(fitted(self.sums.exponents)):
+                found.append((each * self.sums.weights[:, j]).sum(axis=-1) * z[..., j] * path.log[..., k])
+        return found
+
+    def moved(self, steps: Sequence[float], fitted: Callable[[Array], Mask], rates: Mask) -> Product:
+        """The product with constants changed by steps, in the order of `slopes`, none by far; `rates` [features]."""
+        left, row = list(steps), self.row.copy()
+        for k in np.flatnonzero(fitted(row)):
+            most = RATE_STEP if rates[k] else EXPONENT_STEP
+            row[k] += np.clip(left.pop(0), -most, most)
+        if not len(self.sums):
+            return Product(row)
+        b, v = self.sums.weights.copy(), self.sums.exponents.copy()
+        for k, j in np.argwhere(b):
+            b[k, j] *= np.clip(1.0 + left.pop(0) / b[k, j], *WEIGHT_SHARES)
+        for j, k in np.argwhere(fitted(v)):
+            v[j, k] += abs(v[j, k]) * np.clip(left.pop(0) / abs(v[j, k]), *INNER_SHARES)
+        return Product(row, Sums(b, v), self.power)
+
+    def simpler(self, states: int) -> list[Product]:
+        """The product without each of its sums, or with z for 1 + b z, and without each of its functions."""
+        found = list[Product]()
+        for k in range(len(self.sums)):
+            left = np.delete(np.arange(len(self.sums)), k)
+            sums = self.sums.select(left) if len(left) else NO_SUMS
+            inside = self.sums.select(np.array([k])).exponents
+            rows = [self.row, *(self.row + self.power[k] * z for z in inside)]
+            found += [Product(row, sums, self.power[left]) for row in rows]
+        of_functions = np.flatnonzero(self.row[states:]) + states
+        without = (np.where(np.arange(len(self.row)) == k, 0.0, self.row) for k in of_functions)
+        found += [Product(row, self.sums, self.power) for row in without]
+        return found
+
+    def neighbours(self, states: int) -> list[Product]:
+        """This product, and it times and over states and what its sums contain.
+
+        What a prey loses, each predator may lose or gain; m / (1 + b z) and m z / (1 + b z) differ by a multiple of m.
+        """
+        factors = np.vstack([np.eye(states, len(self.row)), *([self.sums.exponents] if len(self.sums) else [])])
+        rows = (self.row, *(self.row + z for z in (*factors, *-factors)))
+        return [Product(row, self.sums, self.power) for row in rows]
+
+    def added_to(self, model: Draft, equations: Mask | None = None) -> Draft:
+        """The law with this product as a further monomial of these equations (default: all)."""
+        sums, places, first = model.sums, list[int](), len(self.row)
+        for k in range(len(self.sums)):
+            sums, place = with_sum(sums, self.sums.select(np.array([k])), 1.0 + SHARED)
+            places.append(first + place)
+        w = np.zeros((len(model.exponents) + 1, first + len(sums)))
+        w[:-1, : model.exponents.shape[1]] = model.exponents
+        w[-1, :first], w[-1, places] = self.row, self.power
+        own = np.ones(len(model.used), dtype=bool) if equations is None else equations
+        return Draft(w, np.column_stack([model.used, own]), w != 0, sums, model.path)
+
+
+def made_of(products: Sequence[Product], start: Draft) -> Draft:
+    """A law with these products as further monomials."""
+    return functools.reduce(lambda law, product: product.added_to(law), products, start)
+
+
+def products_of(exponents: Array, sums: Sums) -> list[Product]:
+    """The monomials of a law with exponents [monomials, states, functions and sums]."""
+    first, found = exponents.shape[1] - len(sums), list[Product]()
+    for row in exponents:
+        of = np.flatnonzero(row[first:])
+        found.append(Product(row[:first], sums.select(of) if len(of) else NO_SUMS, row[first + of]))
+    return found

@@ -22,8 +22,7 @@ from odediscovery.solve.grids import (
     rk4_nodes,
     sensitivities,
 )
-from odediscovery.solve.linearised import LinearisedTrajectory
-from odediscovery.solve.sensitivities import linear_recurrence
+from odediscovery.solve.sensitivities import LinearisedTrajectory, linear_recurrence
 
 # x' = sqrt(x): x(t) = (sqrt(x0) + t / 2)^2, singular at 0.
 ROOT = PowerSum(np.array([[1.0]]), np.array([[0.5]]))

@@ -13,7 +13,7 @@ from odediscovery.families import FAMILIES, POWERS, SUMS, Shape
 from odediscovery.laws.power_sum import PowerSum, Sums, but_whole_powers, count
 from odediscovery.problem.problem import prepare
 from odediscovery.search.refinement import refined
-from odediscovery.solve.linearised import LinearisedTrajectory
+from odediscovery.solve.sensitivities import LinearisedTrajectory
 from odediscovery.stages import along
 from odediscovery.stages.along import (
     Choice,
@@ -27,8 +27,7 @@ from odediscovery.stages.along import (
     together,
     unique,
 )
-from odediscovery.stages.integral_form import Path
-from odediscovery.stages.products import Product, products_of
+from odediscovery.stages.integral_form import Path, Product, products_of
 
 PREY = "predators in each other's way"
 
