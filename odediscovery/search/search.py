@@ -40,6 +40,7 @@ from odediscovery.search.moves import (
     in_doubt,
     is_convincing,
     is_named,
+    is_rounding,
     is_settled,
     leaves_last_digits,
     leaves_noise_alone,
@@ -66,6 +67,7 @@ FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are
 # finds what chains do, for all.
 CHAINS_SHARE, CHAINS_SHARE_IF_EXACT = 0.5, 0.8
 FAR_FROM_NOISE = 1000.0  # residuals of a law that is not pruned further [mean square, in units of the noise]
+SHORT_SUM = 2  # most monomials of an equation that real powers explain before chains
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
@@ -150,7 +152,9 @@ def few_powers(at: Search) -> Iterator[Proposal]:
     In noise, sines are also grown where powers come to nothing: turning angles leave no law to seek terms along.
     """
     p = at.problem
-    powers = grow_powers(at, min(QUICK_MONOMIALS, at.settings.hidden))
+    # In little noise chains follow, likelier than long sums of powers.
+    most = SHORT_SUM if not p.clean and p.knowledge is None and has_little_noise(p) else QUICK_MONOMIALS
+    powers = grow_powers(at, min(most, at.settings.hidden))
     at.reference = powers[0] if powers else None
     if any(is_near(law, p) for law in powers):
         yield Proposal(powers)
@@ -301,7 +305,8 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         q, law = near
         at.monitor.stage(f"terms along a law: {family.name}", 1)
         least = score(likely[0], p.samples) - BETTER
-        noise = not memory([r[:, ~q.data.is_control] for r in residuals(law.law, q.data, law.initial)]).any()
+        left = residuals(law.law, q.data, law.initial)
+        noise = is_rounding(q, left) or not memory([r[:, ~q.data.is_control] for r in left]).any()
         with at.monitor.part(CHAINS_SHARE):
             laws = propose_terms(q, law.law, law.initial, q.sigma, family, at.monitor, vocabulary, cheaper=noise)
         # The likeliest first: those with whole powers, or with others, which are fitted.
@@ -417,6 +422,9 @@ REAL_OR_LONG = _of_best(
     lambda at, best: not (best.whole.all() and is_short(best.law)),
 )
 LEAVES_NOISE = _of_best("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
+SHORT_AND_NOISE = _of_best(
+    "the best law leaves noise and has few terms", lambda at, best: may_be_it(at, best) and leaves_noise_alone(at, best)
+)
 NAMED = _of_best("a textbook law that is no sum of powers leaves noise alone", is_named)
 LAST_DIGITS = Condition("the simplest law leaves the last digits only", leaves_last_digits)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
@@ -499,21 +507,21 @@ MOVES: tuple[Move, ...] = (
         until=EXACT_AND_PLAIN & LAST_DIGITS,
     ),
     Move(
+        "few powers",
+        GROWS & SLIGHTLY_NOISY & (CLEAN | KNOWN | FAR | LITTLE_NOISE & ~SHORT_AND_NOISE),
+        "small sums of real powers, grown; in noise also sines",
+        few_powers,
+        FITTED_NEAR_NOISE,
+        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & (~LITTLE_NOISE & CONVINCING | SHORT_AND_NOISE)) & ~ODD,
+        late=True,
+    ),
+    Move(
         "chains in little noise",
-        GROWS & NOISY & LITTLE_NOISE & ~SOUGHT,
+        GROWS & NOISY & LITTLE_NOISE & ~SOUGHT & ~SHORT_AND_NOISE,
         "sums of products of powers of sums, if regression finds one",
         chains,
         REFITTED,
         until=LEAVES_NOISE & ~ODD,
-    ),
-    Move(
-        "few powers",
-        GROWS & SLIGHTLY_NOISY & (CLEAN | KNOWN | FAR),
-        "small sums of real powers, grown; in noise also sines",
-        few_powers,
-        FITTED_NEAR_NOISE,
-        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & (LEAVES_NOISE | CONVINCING)) & ~ODD,
-        late=True,
     ),
     Move(
         "whole powers in noise",
