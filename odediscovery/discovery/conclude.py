@@ -206,7 +206,7 @@ def _leaves_errors_of_solvers(p: Problem, found: Polished) -> bool:
 
 
 def _is_walk_as_good(verdict: Verdict) -> bool:
-    """Whether a random walk explains the data as well as the claimed law, at the charge in force when it was chosen."""
+    """Whether a random walk explains the data better than the claimed law, at the charge by which it was chosen."""
     p, row = verdict.p, verdict.best
     found = row.polished
     samples, starts = float(found.counts.sum()), found.initial.size

@@ -212,7 +212,7 @@ class Change:
     Args:
         name: a few words.
         says: what it does.
-        make: (verdict, task, series in whole trajectories) -> the verdict after it.
+        make: (verdict, task, problem in whole trajectories) -> the verdict after it.
     """
 
     name: str

@@ -485,7 +485,7 @@ class Claim:
     least: float = EXPLAINED  # least value of `explained` for a claim
     each: Array | None = None  # share of the variance of every state [states]; nan where nothing varies or is measured
     least_each: Array | float = -np.inf  # least values of `each` for a claim [states]
-    walk: bool = False  # whether a random walk explains the data as well
+    walk: bool = False  # whether a random walk explains the data better
     idle: Sequence[str] = ()  # names of the terms that are not significant
 
     def outcome(self, monitor: Monitor, states: Sequence[str]) -> tuple[str, list[Note]]:

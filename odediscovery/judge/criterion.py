@@ -239,7 +239,7 @@ def _sizes_in_sums(law: PowerSum, x: Array) -> Array:
 
 
 def score(c: Candidate, samples: int, floor: float = ABOVE_ZERO) -> float:
-    """Misfit on training windows and penalty of a candidate, lower is better.
+    """Misfit on the windows of pruning, or over intervals, and penalty of a candidate, lower is better.
 
     `floor` is the mean square that integration error alone explains.
     """
@@ -340,7 +340,7 @@ class Verdict:
 
     @property
     def best(self) -> Judged:
-        """The law that is claimed."""
+        """The sum of powers with the best verdict, which is claimed unless `form` is."""
         return self.rows[self.chosen]
 
     def with_rows(self, rows: Sequence[Judged], p: Problem | None = None) -> Verdict:

@@ -520,7 +520,7 @@ class Candidate:
 
     law: PowerSum
     initial: Array  # initial guesses of the start values, [trajectories, states]
-    mean_square: float  # of its weighted training residuals
+    mean_square: float  # of its weighted residuals on the windows of pruning, or over intervals
     origin: int  # index of the pruned law it came from, for the log
     whole: Mask  # inputs whose exponents are whole numbers and held fixed, [inputs]
     held: tuple[Mask, Mask] | None = None  # coefficients and exponents that are known and held fixed

@@ -184,7 +184,8 @@ class Proposal:
 
     laws: Sequence[PowerSum]  # dimensionless
     whole: bool = False  # whether their exponents are whole numbers and stay fixed
-    linear: bool = False  # whether elimination may remove several terms at once, if BIC approves
+    # Whether residuals are nearly linear in the constants: elimination may remove several at once, if BIC approves.
+    linear: bool = False
     found_by: FoundBy | Sequence[FoundBy] = "growing"  # the stage that they come from, or that of each
 
     def source(self, law: int) -> FoundBy:
@@ -360,7 +361,8 @@ def leaves_noise_alone(at: Search, best: Candidate) -> bool:
 
 
 def is_named(at: Search, best: Candidate) -> bool:
-    """Whether a textbook law that is no sum of powers leaves only noise, with at most the best law's constants.
+    """Whether a textbook law that is no sum of products with constants of its own leaves only noise, with at most the
+    best law's constants.
 
     It joins the candidates, which are sums, only when all are judged. Richer families then need not be searched.
     """

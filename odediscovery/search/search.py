@@ -104,7 +104,7 @@ def plain_exact_law(at: Search) -> Iterator[Proposal]:
 
 
 def named_laws(at: Search) -> Iterator[Proposal]:
-    """Propose the two likeliest textbook laws that are sums of powers."""
+    """Propose the two likeliest textbook laws that are sums of products, functions and inner sums included."""
     p = at.problem
     fitted = sorted(at.named(), key=lambda one: criterion_of(p, one))
     scaled = [law.rescaled(p.scale.state, p.scale.time) for one in fitted if (law := as_law(one)) is not None]
@@ -410,7 +410,10 @@ MAY_BE_IT = _of_best("the best law leaves hardly more than noise with few terms"
 ODD = Condition(
     "the best law has odd powers or sines of amounts", lambda at: not at.candidates or has_odd_powers(at, likeliest(at))
 )
-EXACT_AND_PLAIN = Condition("a law leaves nothing, and no equation is doubtful", _is_exact_and_plain)
+EXACT_AND_PLAIN = Condition(
+    "a law leaves nothing, and no equation is doubtful; in noise, the best law leaves rounding only",
+    _is_exact_and_plain,
+)
 SERIES = Condition(
     "terms of the simplest law differ by the square of a state, as those of a sine do",
     lambda at: bool(at.candidates) and bool(begins_a_sine(simplest(at.candidates, at.problem).law, at.problem).any()),
@@ -425,7 +428,7 @@ LEAVES_NOISE = _of_best("the best law leaves noise, and is short or needs all it
 SHORT_AND_NOISE = _of_best(
     "the best law leaves noise and has few terms", lambda at, best: may_be_it(at, best) and leaves_noise_alone(at, best)
 )
-NAMED = _of_best("a textbook law that is no sum of powers leaves noise alone", is_named)
+NAMED = _of_best("a textbook law that is no sum of products with constants of its own leaves noise alone", is_named)
 LAST_DIGITS = Condition("the simplest law leaves the last digits only", leaves_last_digits)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 

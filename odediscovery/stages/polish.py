@@ -14,7 +14,7 @@ Whole trajectories, with standard errors.
 over coefficients, exponents and start values, with scipy's LSODA at tight tolerance instead of
 the fixed steps of training, so that errors of the latter do not affect the reported constants.
 The Jacobian comes from the variational equations (`solve/sensitivities.py`), and the covariance
-of constants and start values is (J^T J)^-1 at the minimum.
+of constants and start values is (J^T J)^-1 at the minimum, with each state's sigma re-estimated from its residuals.
 
 Pieces. Chaos forgets its start, so a law is fitted to short pieces with separate starts. These determine the
 constants poorly; but once the law fits them, two neighbours can be joined, since the first one ends nearly where the

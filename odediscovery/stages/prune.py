@@ -1,8 +1,9 @@
 """Pruning of laws of any origin, side by side and constant by constant, to candidates for the judge.
 
-A penalty biases constants, so every step refits without one. From a rich law down to a single parameter, or until BIC
-rejects the removals, each step removes the parameter whose loss worsens the fit least: those with the smallest Wald
-statistics w_p are tried side by side, each from the optimal-brain-surgeon estimate or the plain values, and the removal
+A penalty biases constants, so every step refits without one. From a rich law down to a single
+parameter, or until no further removal can make up for the misfit by BIC, each step removes the
+parameter whose loss worsens the fit least: those with the smallest Wald statistics w_p are tried
+side by side, each from the optimal-brain-surgeon estimate or the plain values, and the removal
 with the best refit is kept.
 
     C = (J^T J)^-1,    w_p = theta_p^2 / C_pp,    theta <- theta - C_:R (C_RR)^-1 theta_R for parameters R together
@@ -233,8 +234,8 @@ class Elimination:
     first_steps: int = 80  # most Levenberg-Marquardt steps before the first removal
     hopeless: float = math.inf  # members whose first refit is this many times worse than the best are dropped
     worst: float = math.inf  # members whose first refit has a larger mean square are dropped, possibly all
-    # Removals still made, for simple rows of the front, after BIC says that even a model without constants could not
-    # make up for the misfit.
+    # The removal after which elimination ends, counted from the one whose misfit not even a model without constants
+    # could make up for by BIC: those before it are simple rows of the front.
     beyond: int = 3
     near: float = 0.5  # two monomials whose exponents differ by less may be merged; half a whole power
     floor: float = 0.0  # sum of squares due to integration and rounding errors alone
