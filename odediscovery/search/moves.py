@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import ndtri
 
 from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family
 from odediscovery.judge.claim import (
@@ -269,6 +269,8 @@ def _ends_search(move: Move, at: Search) -> bool:
 # Largest noise at which a few terms with free powers, and residuals of noise, cannot be an approximation [standard
 # deviation of a state].
 TELLING = 3e-5
+# Chance that normal noise is as bounded as what counts as rounding, and how far this reaches [standard deviations].
+BY_CHANCE, FARTHEST_ROUNDING = 0.1, 2.25
 EQUAL_SCORE = 1e-3  # difference below which neither of two laws is better [of the criterion]
 
 
@@ -384,11 +386,11 @@ def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
     """
     own, sigma = ~p.data.is_control, p.sigma
     ratio = np.concatenate([(r / (s * sigma))[:, own] for r, s in zip(left, p.relative_sigma, strict=True)])
-    if np.isfinite(ratio).sum(axis=0).min() < 40:  # too few to distinguish rounding from noise
-        return False
-    # Rounding reaches sqrt(3) of its standard deviations; much smaller residuals are not rounding.
     usual, largest = np.nanmean(ratio**2, axis=0) > 0.5, np.nanmax(np.abs(ratio), axis=0)
-    return bool((usual & (largest < 1.15 * math.sqrt(3.0))).all())
+    # Rounding reaches sqrt(3) of its standard deviations, and errors of the constants a little more; as many residuals
+    # of noise all stay within `least` by chance only. Much smaller residuals are not rounding.
+    least = ndtri(0.5 + 0.5 * BY_CHANCE ** (1.0 / np.isfinite(ratio).sum(axis=0)))
+    return bool((usual & (largest < np.minimum(least, FARTHEST_ROUNDING))).all())
 
 
 def leaves_last_digits(at: Search) -> bool:
@@ -450,6 +452,21 @@ def begins_a_sine(law: PowerSum, p: Problem) -> Mask:
     step = (apart.sum(axis=2) == 2) & (apart[..., ~p.nonnegative] == 2).any(axis=2)
     found: Mask = (used[:, :, None] & used[:, None, :] & step).any(axis=(1, 2))
     return found
+
+
+def may_be_series(law: PowerSum) -> bool:
+    """Whether three terms of an equation differ only in the power of one state, as those of any function's series do.
+
+    >>> may_be_series(PowerSum(np.array([[3.0, -1.0, 0.1]]), np.array([[0.0], [1.0], [2.0]])))
+    True
+    """
+    for used in law.coefficients != 0:
+        rows = law.exponents[used]
+        for k in range(law.n_states):
+            others = np.delete(rows, k, axis=1)
+            if len(rows) and np.unique(others, axis=0, return_counts=True)[1].max() >= 3:
+                return True
+    return False
 
 
 def _is_odd(exponents: Array, errors: Array | float) -> bool:

@@ -48,6 +48,7 @@ from odediscovery.search.moves import (
     likeliest,
     make,
     may_be_it,
+    may_be_series,
     simplest,
     warm_start,
 )
@@ -428,6 +429,9 @@ LEAVES_NOISE = _of_best("the best law leaves noise, and is short or needs all it
 SHORT_AND_NOISE = _of_best(
     "the best law leaves noise and has few terms", lambda at, best: may_be_it(at, best) and leaves_noise_alone(at, best)
 )
+SERIES_OF_ONE = _of_best(
+    "three terms of an equation differ only in the power of one state", lambda at, best: may_be_series(best.law)
+)
 NAMED = _of_best("a textbook law that is no sum of products with constants of its own leaves noise alone", is_named)
 LAST_DIGITS = Condition("the simplest law leaves the last digits only", leaves_last_digits)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
@@ -498,6 +502,7 @@ MOVES: tuple[Move, ...] = (
         "laws of whole powers and of x*log(x), found by regression, that come near the data",
         near(whole_powers),
         NEAR_NOISE_SOON,
+        until=LITTLE_NOISE & SHORT_AND_NOISE & ~ODD & ~SERIES_OF_ONE,
         late=True,
     ),
     Move(
