@@ -141,6 +141,33 @@ def test_turning_angles_in_noise_have_sines():
     assert "sin" in [f.name for f in law.features.functions] and (interval_squares(law, p) < 0.1).all()
 
 
+@pytest.mark.parametrize("samples", [60, 400])
+def test_rounding_is_told_from_noise_of_the_same_size(samples):
+    exact = growth(np.linspace(0.0, 20.0, samples), 0.0).trajectories[0]
+    p = prepare(TimeSeries.from_arrays(exact.time, exact.values.round(3), ["x"]))
+    errors = (exact.values.round(3) - exact.values) / p.scale.state
+    noise = p.sigma * p.relative_sigma[0] * np.random.default_rng(0).standard_normal(errors.shape)
+    assert moves.is_rounding(p, [errors]) and not moves.is_rounding(p, [noise])
+
+
+def moves_made(law, start):
+    """Names of the moves that a search makes of two series with three digits after the point."""
+    times, made = np.linspace(0.0, 12.0, 80), list[str]()
+    runs = [law.simulate(one, times).round(3) for one in start]
+    at = Search(prepare(TimeSeries.from_arrays([times] * 2, runs, law.states)), settings_for(seed=0), Monitor())
+    told = [dataclasses.replace(m, laws=lambda at, m=m: made.append(m.name) or m.laws(at)) for m in MOVES]
+    moves.make(told, at)
+    return made
+
+
+def test_a_short_law_of_whole_powers_ends_the_search_of_rounded_samples():
+    prey = Equations.parse(["x", "y"], {"x": "x - 0.8*x*y", "y": "0.6*x*y - y"})
+    assert moves_made(prey, [(0.9, 1.4), (2.0, 0.7)])[-1] == "whole powers"
+    # Three terms of one state may be a series.
+    cubic = Equations.parse(["x"], {"x": "0.1 + 0.5*x - 0.2*x**2 - 0.05*x**3"})
+    assert "terms along the best law" in moves_made(cubic, [(0.1,), (3.0,)])
+
+
 def test_laws_stay_as_they_came_only_where_there_is_no_memory(at, monkeypatch):
     # Laws that all blow up leave none, which is no lack of memory.
     monkeypatch.setattr(moves, "prune_laws", lambda *_, **__: [])
