@@ -460,13 +460,9 @@ def may_be_series(law: PowerSum) -> bool:
     >>> may_be_series(PowerSum(np.array([[3.0, -1.0, 0.1]]), np.array([[0.0], [1.0], [2.0]])))
     True
     """
-    for used in law.coefficients != 0:
-        rows = law.exponents[used]
-        for k in range(law.n_states):
-            others = np.delete(rows, k, axis=1)
-            if len(rows) and np.unique(others, axis=0, return_counts=True)[1].max() >= 3:
-                return True
-    return False
+    equations = [law.exponents[used] for used in law.coefficients != 0 if used.any()]
+    others = (np.delete(rows, k, axis=1) for rows in equations for k in range(law.n_states))
+    return any(np.unique(rows, axis=0, return_counts=True)[1].max() >= 3 for rows in others)
 
 
 def _is_odd(exponents: Array, errors: Array | float) -> bool:
