@@ -104,7 +104,6 @@ class Problem:
     # Standard deviation of the noise of every sample over `noise`, [samples, states] per trajectory.
     relative_sigma: tuple[Array, ...]
     exact: PowerSum | None = None  # a law whose residuals show that there is no noise
-    chains_sought: bool = False  # whether no chain is a law of these samples without noise
     heads: tuple[int, ...] | None = None  # index of the first piece of each trajectory, if they were cut
     knowledge: Knowledge | None = None  # what the user knows about the law, dimensionless, if anything
     given: Knowledge | None = None  # the same knowledge in the user's units

@@ -300,8 +300,6 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             for laws in _grown_on_exact(p, taken, monitor):
                 if laws and _leaves_nothing(laws[0], taken):
                     return p.without_noise(laws[0])
-            # Less noise than this does not change how chains grow.
-            return dataclasses.replace(p, chains_sought=p.noisiness <= CLEAN_SHARE and monitor.stopping() is None)
     return p
 
 

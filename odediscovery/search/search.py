@@ -55,20 +55,19 @@ from odediscovery.search.moves import (
 from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.along import BETTER, propose_terms
 from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
 from odediscovery.stages.regression import fewest_terms, polynomials
+from odediscovery.stages.terms import BETTER, NEAR_BEST, Heard, terms_along
 from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are sought
-# Of the time left, for each growing of chains and regression along a law. In exact data, where hardly anything else
-# finds what chains do, for all.
-CHAINS_SHARE, CHAINS_SHARE_IF_EXACT = 0.5, 0.8
+# Of the time left, for all chains in exact data, where hardly anything else finds what they do, and for each regression
+# along a law.
+CHAINS_SHARE, ALONG_SHARE = 0.8, 0.5
 FAR_FROM_NOISE = 1000.0  # residuals of a law that is not pruned further [mean square, in units of the noise]
-SHORT_SUM = 2  # most monomials of an equation that real powers explain before chains
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
@@ -148,22 +147,40 @@ def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
 
 
 def few_powers(at: Search) -> Iterator[Proposal]:
-    """Propose grown laws of few monomials; the best of them is the reference for richer families.
-
-    In noise, sines are also grown where powers come to nothing: turning angles leave no law to seek terms along.
-    """
+    """Propose grown laws of few monomials; the best of them is the reference for richer families."""
     p = at.problem
-    # In little noise chains follow, likelier than long sums of powers.
-    most = SHORT_SUM if not p.clean and p.knowledge is None and has_little_noise(p) else QUICK_MONOMIALS
-    powers = grow_powers(at, min(most, at.settings.hidden))
+    powers = grow_powers(at, min(QUICK_MONOMIALS, at.settings.hidden))
     at.reference = powers[0] if powers else None
     if any(is_near(law, p) for law in powers):
         yield Proposal(powers)
         # Pruning may have turned a grown law that is nearly right into the right one.
         at.reference = simplest(at.new, p).law if at.new else powers[0]
-    elif not p.clean and TRIGONOMETRIC in at.families and (~p.nonnegative & ~p.constant).any():
-        at.monitor.stage(f"grow {TRIGONOMETRIC.name}", 1)
-        yield Proposal(grow(p, family=TRIGONOMETRIC, monitor=at.monitor)[:GROWN], whole=True)
+
+
+def terms_of_the_data(at: Search) -> Iterator[Proposal]:
+    """Propose what regression on the smoothed path finds: every vocabulary is heard before one of them is believed."""
+    if (~at.problem.constant).sum() > MANY_STATES:
+        return
+    heard = list[Heard]()
+    for vocabulary, family in _vocabularies(at):
+        if at.out_of_time:
+            break
+        at.monitor.stage(f"terms of the data: {family.name}", 1)
+        heard.append(Heard.of(at.problem, family, vocabulary, at.monitor))
+    heard.sort(key=lambda one: one.criterion)
+    for one in heard:
+        if at.out_of_time or one.criterion > heard[0].criterion + NEAR_BEST:
+            return
+        yield from _by_powers(one.mended(at.monitor))
+
+
+def _vocabularies(at: Search) -> list[tuple[int, Family]]:
+    """List the vocabularies of all families, the first of each before the second of any.
+
+    Real powers fit nearly what sums do, and would be in the way of these.
+    """
+    every = [(k, family) for family in _from_simple_to_rich(at) for k in range(len(family.vocabularies))]
+    return sorted(every, key=lambda one: (one[0], not one[1].along))
 
 
 def chains(at: Search) -> Iterator[Proposal]:
@@ -174,7 +191,7 @@ def chains(at: Search) -> Iterator[Proposal]:
     for family in (f for f in at.families if f.inner is not None):
         at.monitor.stage(f"grow {family.name}", 1)
         # If they lead nowhere, simpler laws need time, too.
-        with at.monitor.part(CHAINS_SHARE_IF_EXACT if p.clean else CHAINS_SHARE):
+        with at.monitor.part(CHAINS_SHARE):
             laws = grow_chains(p, family=family, if_easy=True, monitor=at.monitor)
         at.grown += [family] * bool(laws)
         yield from _by_powers(laws)
@@ -243,7 +260,7 @@ def trained_members(at: Search) -> Iterator[Proposal]:
 def trained_and_grown(at: Search) -> Iterator[Proposal]:
     """Propose grown laws, and laws of networks trained on one-interval windows where powers may be real."""
     p, trained = at.problem, list[PowerSum]()
-    grown = grow_powers(at, at.settings.hidden)
+    grown = grow_powers(at, at.settings.hidden) if p.clean else []
     # Where every state changes its sign, powers are whole, and training would find nothing new.
     real = p.nonnegative[~p.constant].any() and not p.integer_exponents
     # On clean data, growth finds whatever training could.
@@ -292,10 +309,7 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
     p, idle = at.problem, 0
     if p.knowledge is not None or (~p.constant).sum() > MANY_STATES:
         return
-    # The first vocabulary of each family comes before the second of any. Real powers fit nearly what sums do, and would
-    # be in the way of these.
-    every = [(k, family) for family in _from_simple_to_rich(at) for k in range(len(family.vocabularies))]
-    every.sort(key=lambda one: (one[0], not one[1].along))
+    every = _vocabularies(at)
     for vocabulary, family in itertools.cycle(every):
         if idle == len(every):
             return
@@ -308,8 +322,8 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         least = score(likely[0], p.samples) - BETTER
         left = residuals(law.law, q.data, law.initial)
         noise = is_rounding(q, left) or not memory([r[:, ~q.data.is_control] for r in left]).any()
-        with at.monitor.part(CHAINS_SHARE):
-            laws = propose_terms(q, law.law, law.initial, q.sigma, family, at.monitor, vocabulary, cheaper=noise)
+        with at.monitor.part(ALONG_SHARE):
+            laws = terms_along(q, law.law, law.initial, q.sigma, family, at.monitor, vocabulary, cheaper=noise)
         # The likeliest first: those with whole powers, or with others, which are fitted.
         whole = [has_whole_powers(one) for one in laws]
         for same in dict.fromkeys(whole):
@@ -399,7 +413,6 @@ SLIGHTLY_NOISY = Condition(
 LITTLE_NOISE = Condition(
     "no value is missing and there is little noise", lambda at: at.problem.complete and has_little_noise(at.problem)
 )
-SOUGHT = Condition("chains were sought on the samples taken as exact", lambda at: at.problem.chains_sought)
 SETTLED_BY_A_LAW = Condition("some law leaves nothing", lambda at: is_settled(at.candidates))
 UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates))
 CONVINCING = _of_best(
@@ -516,20 +529,21 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "few powers",
-        GROWS & SLIGHTLY_NOISY & (CLEAN | KNOWN | FAR | LITTLE_NOISE & ~SHORT_AND_NOISE),
-        "small sums of real powers, grown; in noise also sines",
+        GROWS & CLEAN,
+        "small sums of real powers, grown",
         few_powers,
         FITTED_NEAR_NOISE,
-        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & (~LITTLE_NOISE & CONVINCING | SHORT_AND_NOISE)) & ~ODD,
+        until=EXACT_AND_PLAIN | BEYOND_DOUBT & ~ODD,
         late=True,
     ),
     Move(
-        "chains in little noise",
-        GROWS & NOISY & LITTLE_NOISE & ~SOUGHT & ~SHORT_AND_NOISE,
-        "sums of products of powers of sums, if regression finds one",
-        chains,
+        "terms of smoothed data",
+        NOISY & GROWS & SLIGHTLY_NOISY & (KNOWN | FAR | LITTLE_NOISE & ~SHORT_AND_NOISE),
+        "what regression on the integral form says, by the likeliest vocabularies",
+        near(terms_of_the_data),
         REFITTED,
-        until=LEAVES_NOISE & ~ODD,
+        until=EXACT_AND_PLAIN | LITTLE_NOISE & SHORT_AND_NOISE | ~LITTLE_NOISE & CONVINCING & ~ODD,
+        late=True,
     ),
     Move(
         "whole powers in noise",

@@ -4,12 +4,11 @@
 
 Many published rate laws, in which several states limit one rate, have this form: Monod's for two substrates,
 Beddington's and DeAngelis's, inhibition, ratio dependence, and with functions among the factors Gompertz's, Ivlev's,
-Arrhenius's, drag, gates and diodes. They are found on the integral form, on the path through exact samples or the
-smoothed path of samples with little noise; in more noise see `stages.along`. Each equation is found alone, in three
-ways from quick to slow:
+Arrhenius's, drag, gates and diodes. They are found on the integral form, on the path through exact samples; in noise
+see `stages.terms`. Each equation is found alone, in three ways from quick to slow:
 
 1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator: by backward
-elimination, and, since that fails where noise makes many columns alike, by forward selection beside each z x' alone,
+elimination, and, since that fails where many columns are alike, by forward selection beside each z x' alone,
 D = 1 + sum d z.
 2. Sums of a few low products, norms, exponentials of any rate and monomials of other equations: a flux has the same
 form in the equation that it leaves and in the one that it enters.
@@ -26,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.families import EXP, Family, Inner, Seen, Terms
 from odediscovery.laws.power_sum import PowerSum, Sums, value_penalty
 from odediscovery.problem.problem import Problem
@@ -91,9 +89,7 @@ def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: An
     """
     if family.inner is None:
         return grow(p, family=family, **more)
-    # Where noise hides terms of a series, a sine is likelier than a chain of sign-changing states.
-    grows = p.noisiness <= CLEAN_SHARE or bool(p.nonnegative[~p.constant].all())
-    return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy=if_easy, grows=grows), **more)
+    return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy=if_easy), **more)
 
 
 class FactorByFactor:
@@ -105,11 +101,10 @@ class FactorByFactor:
     Args:
         inner: gives the vocabularies, from simple to rich.
         if_easy: whether to give up unless regression finds a quotient or a function in one of the equations.
-        grows: whether equations that regression does not find are grown.
     """
 
-    def __init__(self, inner: Callable[[Seen], Sequence[Inner]], *, if_easy: bool = False, grows: bool = True) -> None:
-        self.inner, self.if_easy, self.grows = inner, if_easy, grows
+    def __init__(self, inner: Callable[[Seen], Sequence[Inner]], *, if_easy: bool = False) -> None:
+        self.inner, self.if_easy = inner, if_easy
         self.fluxes: list[Product] = []  # monomials of laws that are near the data
         self.words: dict[int, list[Inner]] = {}  # the vocabulary in which an equation was found on the last path
 
@@ -119,8 +114,8 @@ class FactorByFactor:
         """Return laws of every equation, the best first."""
         problem, path = fit.problem.thinned(path, MOST_INTERVALS)
         # The error of a path is smooth, so that flexible laws fit it: less is no evidence.
-        floor = np.where(problem.smoothed[fit.equations], 1.0, 0.5**2)
-        fit, n = Fit(problem, fit.equations, problem.counts[fit.equations], floor), problem.features.states
+        floor, n = np.full(len(fit.equations), 0.5**2), problem.features.states
+        fit = Fit(problem, fit.equations, problem.counts[fit.equations], floor)
         changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - problem.given.shape[2])
         functions = problem.features.functions
         inner = self.inner(Seen(functions, (), ~problem.real_inside[:n], changing, path.monomials))
@@ -135,7 +130,7 @@ class FactorByFactor:
         self._take_easy(found, growing)
         # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
         chains = [laws for laws in found.values() if laws and is_chain(fit, laws[0])]
-        if not around and self.grows and (chains or not self.if_easy):
+        if not around and (chains or not self.if_easy):
             for steps in STEPS:
                 for k in range(len(inner)):
                     # Where no equation is easy in the first vocabularies, none of them will be found by growing.
@@ -243,7 +238,7 @@ class Growth:
         self.start = empty(fit, path)
         states = path.log[..., : fit.problem.features.states]
         self.changing = np.flatnonzero(np.ptp(states.reshape(-1, states.shape[-1]), axis=0) > 0.0).tolist()
-        self.grid, self.noisy = grid, bool(fit.problem.smoothed.any())
+        self.grid = grid
         self.heard: int | None = None  # number of monomials of other equations at the last regression
         self.beam, self.found, self.least, self.idle = [self.start], list[Projected](), np.inf, 0
 
@@ -267,15 +262,13 @@ class Growth:
         On exact samples a short law may leave more, unless it has exponentials, which approximate too much.
         """
         left, law = self.beam[0].squares.max(), self.beam[0]
-        if self.noisy:
-            return bool(left < NEAR_PATH)
         rates = law.exponents[:, exp_features(self.fit.problem)].any()
         return bool(left < NEAR_PATH or (left < NEAR_PATH_IF_SHORT and is_short(self.fit, law) and not rates))
 
     @property
     def is_beyond_doubt(self) -> bool:
         """Whether the best law is near exact samples, and has so few constants that none is likely to have fewer."""
-        if self.noisy or not self.is_near:
+        if not self.is_near:
             return False
         law = self.beam[0]
         rates = law.exponents[:, exp_features(self.fit.problem)].any()
@@ -300,8 +293,7 @@ class Growth:
             self.beam = self.beam if self.is_near else [self.start]
         self.heard = len(fluxes)
         levels = best_subsets(columns, fit.target[0], 5, 12, alike=0.9999, children=30)
-        if not self.noisy:
-            levels.append(list(map(tuple, _eliminated(columns, fit.target[0], np.arange(len(every))))))
+        levels.append(list(map(tuple, _eliminated(columns, fit.target[0], np.arange(len(every))))))
         tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
         first = (self._beside_exponentials(every, columns) for _ in range(bool(self.rates) and is_first))
         sums = (self.fitted(drafts, SIDE_BY_SIDE) for drafts in itertools.chain(first, tried))
@@ -313,7 +305,7 @@ class Growth:
             before, self.beam = self.beam, distinct(fit, [*self.beam, *found], SIDE_BY_SIDE)
             if not (self.is_near and any(self.beam[0] is law for law in found)):
                 self.beam = before
-            elif self.is_near and not self.noisy:
+            elif self.is_near:
                 return
 
     def _quotients(self, fluxes: Sequence[Product] = ()) -> list[Projected]:
@@ -354,7 +346,6 @@ class Growth:
     def laws(self) -> list[Projected]:
         """The laws that were met, and those with fewer constants than the best if it may be right; the best first."""
         near = self.beam[:1] if self.is_near else []
-        near = sorted(self.found, key=self.fit.criterion)[:2] if self.noisy else near
         return best_of_each(self.fit, self.found + descents(self.fit, near, self.monitor, settle=False))
 
 

@@ -29,7 +29,7 @@ from odediscovery.families import POWERS, Family, Terms
 from odediscovery.fitting.windows import damped_steps
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor, check_time
 from odediscovery.stages.integral_form import (
     LEAST,
@@ -64,8 +64,6 @@ DEPENDENT = 1e-5
 BEAM = 100
 # Most intervals of exact samples on which laws grow: they are many more than the constants of a law need.
 MOST_INTERVALS = 150
-# Candidates whose products with functions of states stand for all smooth functions.
-SMOOTH = 150
 # Numbers per batch: subsets times their columns times columns of the library.
 AT_ONCE = 100_000
 
@@ -166,10 +164,7 @@ class TermByTerm:
     ) -> list[list[Projected]]:
         """Return laws of every equation, the best first."""
         others = self.others or Terms(np.zeros((0, fit.problem.features.size)))
-        if fit.problem.smoothed[fit.equations].all():
-            problem, path = fit.problem.compressed(path, smooth_functions(path, max(grids, key=len), fit.equations))
-        else:
-            problem, path = fit.problem.thinned(path, MOST_INTERVALS)
+        problem, path = fit.problem.thinned(path, MOST_INTERVALS)
         fit = Fit(problem, fit.equations, problem.counts[fit.equations], fit.floor)
         found: list[list[Projected]] = []
         for i, own in enumerate(grids):
@@ -179,19 +174,6 @@ class TermByTerm:
         if all(found):
             self.others = functools.reduce(Terms.and_also, [terms_of(fit, laws[0]) for laws in found])
         return found
-
-
-def smooth_functions(path: Path, grid: Terms, states: Indices) -> Array:
-    """Values of candidates, of functions of states, and of both over 1 + (x / median)^2, [intervals, nodes, functions].
-
-    Sums of these are close to all that laws are made of.
-    """
-    size = path.log.shape[-1]
-    rows = np.vstack([grid.rows[:SMOOTH], np.eye(size)])
-    squares = path.monomials(2.0 * np.eye(size)[states])
-    low, over = path.monomials(rows), 1.0 / (1.0 + squares / np.median(squares, axis=(0, 1)))
-    found = np.concatenate([low, *(low * z[..., None] for z in np.moveaxis(over, -1, 0))], axis=-1)
-    return found[..., (np.abs(found) < SQUARED).all(axis=(0, 1))]
 
 
 def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:

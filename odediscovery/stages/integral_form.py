@@ -31,7 +31,7 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial import polynomial as poly
 from scipy.interpolate import make_interp_spline
-from scipy.linalg import cholesky_banded, qr, solve_banded
+from scipy.linalg import cholesky_banded, solve_banded
 from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.data.noise import CLEAN_SHARE, of_higher_order, smoothing_spline
@@ -96,6 +96,12 @@ class Path:
         magnitude = np.where(integer, np.abs(y), y)
         return cls(np.log(np.maximum(magnitude, smallest)), (y < 0) & integer, coarse)
 
+    @property
+    def flat(self) -> Path:
+        """The same with all nodes in a row, [nodes, features]."""
+        width = self.log.shape[-1]
+        return Path(self.log.reshape(-1, width), self.negative.reshape(-1, width))
+
     def with_sums(self, sums: Sums) -> Path:
         """Append the sums u, which must be positive, as features."""
         if not len(sums):
@@ -144,7 +150,6 @@ class Integral:
     # States whose residuals are mostly noise, [states]; never those with a smoothed path, whose unknown error is as
     # large.
     noisy: Mask
-    compact: tuple[Array, ...] = ()  # `operators` of rows that were compressed
 
     @classmethod
     def of(
@@ -261,44 +266,6 @@ class Integral:
         )
         return few, Path(path.log[kept], path.negative[kept])
 
-    def compressed(self, path: Path, nodes: Array) -> tuple[Integral, Path]:
-        """Keep what laws can tell apart along a path: a few rows, and a few intervals with fitted weights.
-
-        Integrals of functions in the span of the given ones, and their residuals, stay the same: rows are rotated to
-        those that the functions can explain, and one more has the squares of all others.
-
-        Args:
-            nodes: values of smooth functions at the nodes of every interval, [intervals, nodes, functions].
-
-        Source: empirical quadrature with pivots (Drmac and Gugercin, SIAM J. Sci. Comput. 38, 2016).
-        """
-        size = np.maximum(column_norms(self._over_intervals(nodes)), ABOVE_ZERO)
-        inner, columns = self._over_intervals(nodes / size), self.integrals(nodes / size, np.arange(len(self.row)))
-        _, share, span = np.linalg.svd(inner.T @ inner)
-        span = span[share > 1e-10 * share[0]].T
-        inner, columns = inner @ span, columns @ span
-        kept = np.sort(qr(inner.T, pivoting=True, mode="r")[1][: 2 * inner.shape[1]])
-        operators, target = list[Array](), list[Array]()
-        for integrals, y in zip(columns, self.target, strict=True):
-            basis, share, right = np.linalg.svd(integrals, full_matrices=False)
-            few = share > 1e-5 * share[0]
-            basis, rotated = basis[:, few], share[few, None] * right[few]
-            weights = np.linalg.lstsq(inner[kept].T, rotated.T, rcond=None)[0].T
-            explained = basis.T @ y
-            operators.append(np.vstack([weights, np.zeros(len(kept))]))
-            target.append(np.append(explained, np.sqrt(max(float(y @ y - explained @ explained), 0.0))))
-        rows = max(map(len, target))
-        changed = replace(
-            self,
-            row=np.ones((len(self.row), rows), dtype=bool),
-            left=self.left[kept],
-            step=self.step[kept],
-            given=self.given[kept],
-            target=np.stack([np.pad(y, (0, rows - len(y))) for y in target]),
-            compact=tuple(np.pad(operator, ((0, rows - len(operator)), (0, 0))) for operator in operators),
-        )
-        return changed, Path(path.log[kept], path.negative[kept])
-
     def differences(self, cumulative: Array, states: Indices) -> Array:
         """Return integrals between neighbouring samples of some states, [states, samples, columns].
 
@@ -319,9 +286,9 @@ class Integral:
 
     def cumulative(self, nodes: Array) -> Array:
         """Integrate values at nodes from the start to every sample, [samples, columns]."""
-        return self._accumulated(self._over_intervals(nodes))
+        return self._accumulated(self.over_intervals(nodes))
 
-    def _over_intervals(self, nodes: Array) -> Array:
+    def over_intervals(self, nodes: Array) -> Array:
         """Integrate values at nodes [intervals, nodes, ...] over every interval, [intervals, ...]."""
         found: Array = np.einsum("q,iq...->i...", WEIGHT, nodes)
         found *= self.step.reshape(-1, *[1] * (found.ndim - 1))
@@ -334,23 +301,27 @@ class Integral:
         result: Array = np.cumsum(total, axis=0)
         return result
 
+    def operator(self, i: int) -> Array:
+        """Matrix that turns integrals over intervals into the rows of one state, [samples, intervals]."""
+        found: Array = self.reduced(self._accumulated(np.eye(len(self.left))), np.array([i]))[0]
+        return found
+
     @cached_property
     def operators(self) -> tuple[Array, ...]:
-        """Matrix of each state that applies `reduced` to integrals over intervals, [samples, intervals].
+        """`operator` of each state.
 
         Small laws are fitted thousands of times, and one product is many times faster than the three steps.
         Empty if the matrices would be large.
         """
-        size = len(self.left)
-        if self.compact or size * len(self.time) > 160_000:
-            return self.compact
-        return tuple(self.reduced(self._accumulated(np.eye(size)), np.arange(len(self.row))))
+        if len(self.left) * len(self.time) > 160_000:
+            return ()
+        return tuple(self.operator(i) for i in range(len(self.row)))
 
     def integrals(self, nodes: Array, states: Indices) -> Array:
         """Integrate values [intervals, nodes, columns] to rows of residuals, [states, samples, columns]."""
         if not self.operators:
             return self.reduced(self.cumulative(nodes), states)
-        inner = self._over_intervals(nodes)
+        inner = self.over_intervals(nodes)
         return np.stack([self.operators[i] @ inner for i in states])
 
     def rows(self, nodes: Array, states: Indices) -> Array:
@@ -742,7 +713,7 @@ class Product:
         return Product(row, Sums(b, v), self.power)
 
     def simpler(self, states: int) -> list[Product]:
-        """The product without each of its sums, or with z for 1 + b z, and without each of its functions."""
+        """The product without each of its sums, its functions, and the 1 or all but the 1 of a sum 1 + b z."""
         found = list[Product]()
         for k in range(len(self.sums)):
             left = np.delete(np.arange(len(self.sums)), k)
@@ -750,10 +721,22 @@ class Product:
             inside = self.sums.select(np.array([k])).exponents
             rows = [self.row, *(self.row + self.power[k] * z for z in inside)]
             found += [Product(row, sums, self.power[left]) for row in rows]
+            products = np.flatnonzero(self.sums.weights[k]).tolist()
+            found += [self._without_one(k, j) for j in products if len(products) > 1]
         of_functions = np.flatnonzero(self.row[states:]) + states
         without = (np.where(np.arange(len(self.row)) == k, 0.0, self.row) for k in of_functions)
         found += [Product(row, self.sums, self.power) for row in without]
         return found
+
+    def _without_one(self, k: int, j: int) -> Product:
+        """The product with z (1 + (c/b) y/z) for the sum 1 + b z + c y."""
+        b, v, z = self.sums.weights[k], self.sums.exponents, self.sums.exponents[j]
+        others = np.flatnonzero(b * (np.arange(len(b)) != j))
+        weights = np.pad(np.delete(self.sums.weights, k, axis=0), ((0, 1), (0, len(others))))
+        weights[-1, len(b) :] = b[others] / b[j]
+        used = weights.any(axis=0)
+        sums = Sums(weights[:, used], np.vstack([v, v[others] - z])[used])
+        return Product(self.row + self.power[k] * z, sums, np.append(np.delete(self.power, k), self.power[k]))
 
     def neighbours(self, states: int) -> list[Product]:
         """This product, and it times and over states and what its sums contain.
@@ -780,6 +763,24 @@ class Product:
 def made_of(products: Sequence[Product], start: Draft) -> Draft:
     """A law with these products as further monomials."""
     return functools.reduce(lambda law, product: product.added_to(law), products, start)
+
+
+def law_of(products: Sequence[Product], coefficients: Array, features: Features) -> PowerSum:
+    """The law with these coefficients [states, products]; sums with nearly the same constants become one."""
+    sums, places = NO_SUMS, list[list[int]]()
+    for t in products:
+        at = list[int]()
+        for k in range(len(t.sums)):
+            own = t.sums.select(np.array([k]))
+            place = sums.alike(own, 1.0 + SHARED)
+            at.append(len(sums) if place is None else place)
+            sums = sums.and_also(own) if place is None else sums
+        places.append(at)
+    w = np.zeros((len(products), features.simple + len(sums)))
+    for row, t, at in zip(w, products, places, strict=True):
+        row[: features.simple] = t.row
+        np.add.at(row, features.simple + np.array(at, dtype=int), t.power)
+    return PowerSum(coefficients, w, Features(features.states, features.functions, sums)).merged().compact()
 
 
 def products_of(exponents: Array, sums: Sums) -> list[Product]:

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 from published import RATES, sampled
 
-from odediscovery import Monitor, TimeSeries, discover, settings_for
+from odediscovery import Monitor, discover, settings_for
 from odediscovery.families.sums import SUMS
-from odediscovery.laws.power_sum import Sums
 from odediscovery.problem.problem import prepare
 from odediscovery.stages import chains
 from odediscovery.stages.chains import grow_chains
-from odediscovery.stages.grow import smooth_functions
-from odediscovery.stages.integral_form import Draft, Fit, Integral, features_for, grid_for
 
 
 @pytest.mark.parametrize("name", RATES)
@@ -80,38 +77,3 @@ def test_regression_ends_with_its_part_of_the_time(monkeypatch):
     monitor.spend(60.0)
     with monitor.part(0.0):
         assert not grow_chains(prepare(series).without_noise(None), family=SUMS, if_easy=True, monitor=monitor)
-
-
-LONG = pytest.param("a chain of two enzymes", marks=pytest.mark.long)
-
-
-@pytest.mark.parametrize("name", [LONG, "ratio dependence"])
-def test_rates_are_found_on_samples_of_four_digits(name):
-    law, series = sampled(*RATES[name])
-    values = [np.array([[float(f"{x:.4g}") for x in row] for row in t.values]) for t in series.trajectories]
-    p = prepare(TimeSeries.from_arrays([t.time for t in series.trajectories], values, series.states))
-    assert not p.clean
-    grown = grow_chains(p, family=SUMS, if_easy=True)[0]
-    found, x = grown.unscaled(p.scale.state, p.scale.time), np.concatenate(values)
-    rates = law.rhs(x)
-    np.testing.assert_allclose(found.rhs(x), rates, atol=5e-3 * np.abs(rates).max())
-    assert np.count_nonzero(grown.coefficients) <= 1 + sum(
-        side.count(" + ") + side.count(" - ") + 1 for side in RATES[name][0].values()
-    )
-
-
-def test_compressed_rows_and_intervals_tell_laws_apart_as_all_do():
-    p, every = prepare(sampled(*RATES["predators in each other's way"])[1]), np.ones(2, dtype=bool)
-    problem = Integral.of(p.data, p.noise, every, features_for(SUMS, ~p.nonnegative, every, p.scale.state))
-    path = problem.interpolated()
-    few, short = problem.compressed(path, smooth_functions(path, grid_for(problem, SUMS, ~every, every), np.arange(2)))
-    assert few.target.shape[1] < problem.target.shape[1] / 4 and len(few.left) < len(problem.left) / 2
-    w = np.pad([[1.0, 0.0], [2.0, 0.0], [1.0, 1.0], [0.0, 1.0]], ((0, 0), (0, problem.features.size - 1)))
-    w[2, -1] = -1.0
-    sums = Sums(np.array([[0.7, 0.4]]), np.eye(problem.features.size)[:2])
-    used = np.array([[True, True, True, False], [False, False, True, True]])
-    squares = [
-        Fit(of, np.arange(2), of.counts, np.zeros(2)).model(Draft(w, used, w != 0, sums, on)).squares
-        for of, on in ((problem, path), (few, short))
-    ]
-    np.testing.assert_allclose(*squares, rtol=1e-3)

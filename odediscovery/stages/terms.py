@@ -1,13 +1,18 @@
-"""Laws by regression along the trajectory of a law that follows the data.
+"""Laws by regression of terms, on the data or along a law that follows them.
 
-Which terms would explain the data better than a law f does? If f follows the data, it is close to the true law f + g,
-and to first order in g
+On the data, the increments of states are integrals of terms along the path through the samples (`integral_form`):
+each equation is a regression of its own, and the law that it finds refines the path. Along a law f that follows the
+data, and so is close to the true law f + g, to first order in g
 
     data - x = Phi(t, 0) d + integral_0^t Phi(t, s) g(x(s)) ds + noise,    dPhi/dt = (df/dx) Phi
 
 along its own trajectory x, where d is the error of its start. So the effect of any product on the samples is known
 without fitting a law, and choosing products is a linear regression on the data themselves, with their own noise.
-Nothing is smoothed or differentiated, which misleads regression on increments or derivatives in noise.
+Nothing is smoothed or differentiated, which misleads regression on increments in noise. Either way,
+
+    y = sum_j a_j K_i m_j + noise
+
+with a kernel K_i of each equation: the response of rows of the data to forces at the nodes of a path.
 
 A product that leaves one equation and enters another is one flux, of one shape, which is paid for once. Products are
 chosen in two ways, from a vocabulary that begins their constants on a coarse grid:
@@ -20,40 +25,48 @@ follow for the best sets of each size. Then the likeliest sets of all equations 
 After each change coefficients that are not worth their price are left out, and all constants are moved by Gauss-Newton.
 
 Source: the score test (Rao 1948) for terms of a right-hand side; Gauss-Newton, in function space; orthogonal least
-squares with a beam (Chen, Billings and Luo, Int. J. Control 50, 1989).
+squares with a beam (Chen, Billings and Luo, Int. J. Control 50, 1989); weak-form SINDy (Messenger and Bortz 2021).
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from odediscovery.families import Family, Seen
+from odediscovery.families.base import products_up_to_degree
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, constant_penalty, price
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import Monitor, check_time
 from odediscovery.solve.sensitivities import LinearisedTrajectory
-from odediscovery.stages.integral_form import LEAST, Draft, Path, Product, features_for, made_of, products_of
+from odediscovery.stages.integral_form import LEAST, WEIGHT, Integral, Path, Product, features_for, law_of, products_of
 
 # Directions in which responses are compared; they are smooth, and nearly lie in a few. Smaller ones are rounding [share
 # of the largest].
-DIRECTIONS, LEAST_DIRECTION = 120, 1e-7
+DIRECTIONS, MOST_DIRECTIONS, LEAST_DIRECTION = 120, 600, 1e-10
+# Most intervals of exact samples in a regression: they are many more than the constants of a law need.
+MOST_INTERVALS = 150
+# Mean square residual on a path through exact samples that no law explains [variance], and how often laws refine it.
+PATH_ERROR, REFINEMENTS = 0.25, 2
+# Mean square residual on the first path above which a law is wrong.
+NEAR_PATH = 1e4
 # Most products of an equation, sets of each size that grow on, and extensions of each.
-MOST_OF_EQUATION, BEAM, CHILDREN = 4, (None, 600, 200, 100), 12
+MOST_OF_EQUATION, BEAM, CHILDREN = 4, (None, 200, 100, 50), 12
 # Constants of each product of which a step is part of the regression.
 TANGENTS = 2
 # A column with a smaller share of its square outside of a set explains nothing beside it.
-OUTSIDE = 1e-7
+OUTSIDE = 1e-10
 # Sets of each equation, the likeliest, that are tried in a law; combinations of them that are counted, and tried.
 LISTED, COUNTED, COMBINED = 12, 1500, 24
 # Steps in which the constants of sets settle, and sets of each size that go on.
 SETTLING, SETTLED = 6, 6
 # Where two products were left out, another is sought beside the first only of laws that may be near [of the criterion].
-NEAR = 60.0
+NEAR_BEST = 60.0
 # Laws that are fitted further, and that are proposed, the likeliest.
 REFINED, PROPOSED = 8, 8
 # Values of products along a law that are held at a time, and blocks whose products are; memory.
@@ -76,7 +89,73 @@ class Choice:
         return tuple(product for product, u in zip(self.products, used, strict=True) if u)
 
 
-def propose_terms(
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What a vocabulary says of the data: laws by regression on the integral form, the likeliest first.
+
+    Args:
+        family: of the terms.
+        vocabulary: which of the family's.
+        p: the problem, dimensionless.
+        integral: its samples.
+        path: between the samples.
+        at: the regression along that path.
+        terms: of the vocabulary.
+        laws: each equation found anew.
+    """
+
+    family: Family
+    vocabulary: int
+    p: Problem
+    integral: Integral
+    path: Path
+    at: Regression
+    terms: Sequence[Product]
+    laws: Sequence[Choice]
+
+    @classmethod
+    def of(cls, p: Problem, family: Family, vocabulary: int, monitor: Monitor) -> Heard:
+        """Find each equation anew on the path through the samples."""
+        whole = family.whole(~p.nonnegative | p.integer_exponents)
+        integral = Integral.of(p.data, p.noise, whole, _features_of(p, family))
+        heard = cls._on(p, family, vocabulary, integral, integral.interpolated())
+        laws = distinct(anew(heard.at, Pool.of(heard.at, heard.terms), monitor))
+        return replace(heard, laws=laws)
+
+    @classmethod
+    def _on(cls, p: Problem, family: Family, vocabulary: int, integral: Integral, path: Path) -> Heard:
+        # Products of states tell the error of a path, the same for every family.
+        n = p.data.n_states
+        low = np.pad(products_up_to_degree(n, 2), ((0, 0), (0, integral.features.size - n)))
+        problem, part = integral.weighted(path, low).thinned(path, MOST_INTERVALS)
+        none = PowerSum(np.zeros((n, 0)), np.zeros((0, integral.features.size)), integral.features)
+        place = Place.of(p, part.flat, none, family)
+        terms = place.terms(family, vocabulary)
+        return cls(
+            family, vocabulary, p, integral, path, Regression.on_data(place, problem, terms), terms, list[Choice]()
+        )
+
+    @property
+    def criterion(self) -> float:
+        """Of its likeliest law; lower is better."""
+        return self.laws[0].criterion if self.laws else np.inf
+
+    def mended(self, monitor: Monitor) -> list[PowerSum]:
+        """Mend the likeliest law, and again on the path that it refines."""
+        heard, laws = self, list(self.laws)
+        for around in range(1 + REFINEMENTS):
+            laws = improved(heard.at, self.family, heard.terms, laws, monitor)
+            # Even on the first path, the right products leave far less than others.
+            if around == REFINEMENTS or not laws or heard.at.mean_square(laws[0]) > NEAR_PATH:
+                break
+            path = self.integral.refined(heard.at.rates(laws[0], heard.path))
+            heard = self._on(self.p, self.family, self.vocabulary, self.integral, path)
+            laws = distinct(heard.at.refined(heard.at.best(c.products), SETTLING) for c in laws[:PROPOSED])
+        least = laws[0].criterion + NEAR_BEST if laws else np.inf
+        return [heard.at.as_law(c) for c in laws[:PROPOSED] if c.products and c.criterion < least]
+
+
+def terms_along(
     p: Problem,
     law: PowerSum,
     initial: Array,
@@ -103,48 +182,82 @@ def propose_terms(
     along = None if law.stoichiometry is not None else LinearisedTrajectory.of(p, law, initial, sigma)
     if along is None or not law.n_monomials or p.constant.all():
         return []
-    place = Place.of(p, along, law, family)
-    terms = [Product.of(shape, place.features.size) for shape in family.vocabularies[vocabulary](place.seen)]
-    at = Regression.of(place, along, law, terms)
+    place = Place.along(p, along, law, family)
+    terms = place.terms(family, vocabulary)
+    at = Regression.along(place, along, law, terms)
     # Real powers of a law, which fit anything, are no terms of a family without them.
     own = [t for t in at.law if family.real_exponents or (t.row[: law.n_states] % 1.0 == 0.0).all()]
     laws = [at.best(at.law), *anew(at, Pool.of(at, [*own, *terms]), monitor, cheaper=cheaper)]
-    laws = distinct([*(at.refined(c, 5) for c in distinct(laws)[:REFINED]), *laws])
-    near = [*(t for c in laws[: 2 * LISTED] for t in c.products), *(t for t in terms if not at.has_constants(t))]
-    if family.inner is not None and laws[0].products:
-        near += changes_of(laws[0].products, place.seen)
-    laws = mended(at, Pool.of(at, near), laws, monitor)
+    laws = improved(at, family, terms, laws, monitor)
     if cheaper:  # those that are less than a coefficient worse
         least = at.best(at.law).criterion + at.worth
         laws = [c for c in laws if c.criterion < least]
     return [at.as_law(c) for c in laws[:PROPOSED]]
 
 
+def improved(
+    at: Regression, family: Family, terms: Sequence[Product], laws: Sequence[Choice], monitor: Monitor
+) -> list[Choice]:
+    """Move the constants of the likeliest laws, and mend the best with what others have and products near its own."""
+    laws = distinct([*(at.refined(c, 5) for c in distinct(laws)[:REFINED]), *laws])
+    if not laws:
+        return []
+    near = [*(t for c in laws[: 2 * LISTED] for t in c.products), *(t for t in terms if not at.has_constants(t))]
+    if family.inner is not None and laws[0].products:
+        near += changes_of(laws[0].products, at.place.seen)
+    return mended(at, Pool.of(at, near), laws, monitor)
+
+
+def _features_of(p: Problem, family: Family) -> Features:
+    return features_for(family, ~p.nonnegative, ~p.constant | p.data.is_control, p.scale.state)
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a law passes: its trajectories with all functions of states."""
+    """Where terms are evaluated: a path with all functions of states."""
 
-    features: Features  # states and functions, those of a family before others that the law has
+    features: Features  # states and functions, those of a family before others that a law has
     path: Path  # at all nodes of all trajectories
     seen: Seen  # for the family's vocabularies
     changing: Mask  # states that have equations, unlike inputs
     law: PowerSum  # in these features
 
     @classmethod
-    def of(cls, p: Problem, along: LinearisedTrajectory, law: PowerSum, family: Family) -> Place:
-        """Evaluate the functions of a family and of a law along its trajectories."""
+    def of(cls, p: Problem, path: Path, law: PowerSum, family: Family) -> Place:
+        """Where a law passes, in the functions of a family and its own."""
         changing, whole = ~p.constant | p.data.is_control, ~p.nonnegative | p.integer_exponents
-        own = features_for(family, ~p.nonnegative, changing, p.scale.state)
-        wide = widened(law, own)
-        assert wide.features is not None
-        features = Features(law.n_states, wide.features.functions)
-        integer = np.append(~p.nonnegative, np.ones(len(features.functions), dtype=bool))
-        path = Path.of(features.values(np.concatenate(along.x)), integer, np.full(features.size, LEAST))
+        assert law.features is not None
+        features, own = Features(law.n_states, law.features.functions), _features_of(p, family)
 
         def monomials(rows: Array) -> Array:
             return path.monomials(np.pad(rows, ((0, 0), (0, features.size - rows.shape[1]))))[:, None]
 
-        return cls(features, path, Seen(own.functions, family.functions, whole, changing, monomials), ~p.constant, wide)
+        return cls(features, path, Seen(own.functions, family.functions, whole, changing, monomials), ~p.constant, law)
+
+    @classmethod
+    def along(cls, p: Problem, along: LinearisedTrajectory, law: PowerSum, family: Family) -> Place:
+        """Where a law passes along its trajectories."""
+        wide = widened(law, _features_of(p, family))
+        assert wide.features is not None
+        features = Features(law.n_states, wide.features.functions)
+        integer = np.append(~p.nonnegative, np.ones(len(features.functions), dtype=bool))
+        path = Path.of(features.values(np.concatenate(along.x)), integer, np.full(features.size, LEAST))
+        return cls.of(p, path, wide, family)
+
+    def terms(self, family: Family, vocabulary: int) -> list[Product]:
+        """The products of a vocabulary."""
+        return [Product.of(shape, self.features.size) for shape in family.vocabularies[vocabulary](self.seen)]
+
+    def mixed(self, terms: Sequence[Product], most: int) -> Array:
+        """Random sums of the values of products at the nodes, at most so many, [nodes, sums].
+
+        Source: Halko, Martinsson and Tropp (SIAM Review 53, 2011).
+        """
+        random, found = np.random.default_rng(0), np.zeros(())
+        for some in self.parts(terms):
+            shares = random.standard_normal((len(some), min(len(terms), most)))
+            found = found + _unit(_finite([t.values(self.path) for t in some])) @ shares
+        return found
 
     def parts(self, terms: Sequence[Product]) -> Iterator[Sequence[Product]]:
         """So many products at a time that their values fit into memory."""
@@ -164,34 +277,61 @@ class Regression:
     equations: Indices  # states that change
     kernel: Array  # responses to forces at the nodes [equations, directions, nodes]
     y: Array  # the data, less the response of the starts [directions]
-    outside: float  # squares of the data outside of these directions
-    samples: int
+    # Rows with residuals of one variance: those of each equation on the data, all of them along a law.
+    rows: tuple[slice, ...]
+    group: Indices  # of each equation
+    outside: Array  # squares of the data outside of these directions [groups]
+    counts: Array  # samples [groups]
     # Caches by the key of a product.
     responses: dict[object, Array] = field(default_factory=dict)
     steps: dict[object, Array] = field(default_factory=dict)
     prices: dict[object, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, place: Place, along: LinearisedTrajectory, law: PowerSum, terms: Sequence[Product]) -> Regression:
-        """Find the directions that the responses to some products span, by random sums of them.
+    def on_data(cls, place: Place, integral: Integral, terms: Sequence[Product]) -> Regression:
+        """The integral form of every equation along a path; no equation has rows in common with another."""
+        equations = np.flatnonzero(place.changing)
+        most = min(DIRECTIONS, MOST_DIRECTIONS // len(equations))
+        mixed = place.mixed(terms, 2 * most)
+        over = integral.over_intervals(mixed.reshape(len(integral.left), -1, mixed.shape[1]))
+        operators, targets = [integral.operator(i) for i in equations.tolist()], integral.target[equations]
+        spans = [directions(operator @ over)[:, :most] for operator in operators]
+        inside = [u.T @ y for u, y in zip(spans, targets, strict=True)]
+        ends = np.cumsum([0, *map(len, inside)])
+        rows = tuple(slice(a, b) for a, b in itertools.pairwise(ends.tolist()))
+        kernel = np.zeros((len(equations), ends[-1], *integral.step.shape, len(WEIGHT)))
+        for own, at, u, operator in zip(kernel, rows, spans, operators, strict=True):
+            own[at] = (u.T @ operator)[..., None] * (integral.step[:, None] * WEIGHT)
+        counts = integral.counts[equations]
+        # The error of a path is smooth, so that flexible laws fit it: less is no evidence.
+        floor = counts * np.where(integral.smoothed[equations], 1.0, PATH_ERROR)
+        outside = floor + [np.sum((y - u @ part) ** 2) for u, y, part in zip(spans, targets, inside, strict=True)]
+        return cls(
+            place,
+            (),
+            np.zeros((len(equations), 0)),
+            equations,
+            kernel.reshape(*kernel.shape[:2], -1),
+            np.concatenate(inside),
+            rows,
+            np.arange(len(equations)),
+            outside,
+            counts,
+        )
 
-        Source: Halko, Martinsson and Tropp (SIAM Review 53, 2011).
-        """
+    @classmethod
+    def along(cls, place: Place, along: LinearisedTrajectory, law: PowerSum, terms: Sequence[Product]) -> Regression:
+        """The samples along the trajectory of a law."""
         equations, ends = np.flatnonzero(place.changing), np.cumsum([len(x) for x in along.x])[:-1]
         assert place.law.features is not None
-        starts, random = along.starts(), np.random.default_rng(0)
-        own, mixed = place.law.monomials(np.concatenate(along.x)), np.zeros(())
-        for some in place.parts(terms):
-            shares = random.standard_normal((len(some), min(len(terms), 2 * DIRECTIONS // len(equations))))
-            mixed = mixed + _unit(_finite([t.values(place.path) for t in some])) @ shares
-        mixed = np.hstack([mixed, own])
+        starts, own = along.starts(), place.law.monomials(np.concatenate(along.x))
+        mixed = np.hstack([place.mixed(terms, 2 * DIRECTIONS // len(equations)), own])
         carried = [along.responses(int(i), np.split(mixed, ends)) for i in equations]
         y = along.residual.copy()
         for i, part in zip(equations, carried, strict=True):
             y += part[:, -own.shape[1] :] @ law.coefficients[i]
-        spans, y = without(starts, _unit(np.hstack(carried))), without(starts, y)
-        u, size, _ = np.linalg.svd(spans, full_matrices=False)
-        u = u[:, size > LEAST_DIRECTION * size[0]][:, :DIRECTIONS]
+        y = without(starts, y)
+        u = directions(without(starts, _unit(np.hstack(carried))))
         inside: Array = u.T @ y
         return cls(
             place,
@@ -200,9 +340,16 @@ class Regression:
             equations,
             along.adjoint(u)[equations],
             inside,
-            float(np.sum((y - u @ inside) ** 2)) + along.within,
-            along.samples,
+            (slice(None),),
+            np.zeros(len(equations), dtype=int),
+            np.array([float(np.sum((y - u @ inside) ** 2)) + along.within]),
+            np.array([float(along.samples)]),
         )
+
+    @property
+    def samples(self) -> float:
+        """Number of samples."""
+        return float(self.counts.sum())
 
     @property
     def worth(self) -> float:
@@ -210,14 +357,14 @@ class Regression:
         return constant_penalty(self.place.features.states, self.samples)
 
     @property
-    def rates(self) -> Mask:
+    def of_rates(self) -> Mask:
         """Functions whose power is a rate [states and functions]."""
         features = self.place.features
         return np.array([False] * features.states + [f.kind.power_is_rate for f in features.functions])
 
     def fitted(self, rows: Array) -> Mask:
         """Exponents that are constants: rates, and those between whole numbers."""
-        return np.asarray((rows != 0) & (self.rates | (rows != np.round(rows))))
+        return np.asarray((rows != 0) & (self.of_rates | (rows != np.round(rows))))
 
     def has_constants(self, t: Product) -> bool:
         """Whether a product has constants beside its coefficient."""
@@ -228,6 +375,8 @@ class Regression:
         for part in self.place.parts([t for t in unique(terms) if t.key not in self.responses]):
             found = self.kernel @ _finite([t.values(self.place.path) for t in part])
             self.responses.update({t.key: found[..., k].T for k, t in enumerate(part)})
+        if not len(terms):
+            return np.zeros((len(self.y), len(self.equations), 0))
         return np.stack([self.responses[t.key] for t in terms], axis=-1)
 
     def tangents(self, terms: Sequence[Product]) -> list[Array]:
@@ -246,16 +395,26 @@ class Regression:
             w, b, v = np.append(t.row, t.power)[None], t.sums.weights, t.sums.exponents
             v = v if len(t.sums) else np.zeros((0, len(t.row)))
             # Halves count as chosen, not as fitted.
-            odd = self.fitted(t.row) & (self.rates | (t.row != np.round(2.0 * t.row) / 2.0))
+            odd = self.fitted(t.row) & (self.of_rates | (t.row != np.round(2.0 * t.row) / 2.0))
             powers = np.append(odd, t.power != np.round(2.0 * t.power) / 2.0)[None]
             free = np.ones((1, 1), dtype=bool), powers, b != 0, self.fitted(v)
             features = self.place.features
             self.prices[t.key] = price(w, v, free, features.states, features.functions, self.samples) - self.worth
         return self.prices[t.key]
 
-    def misfit(self, left: Array | float) -> Array:
-        """The share of residuals in the criterion, from squares in the directions."""
-        return np.asarray(self.samples * np.log(np.maximum(left + self.outside, ABOVE_ZERO) / self.samples))
+    def misfit(self, left: Array) -> Array:
+        """The share of residuals in the criterion, from squares in the directions [..., groups]."""
+        mean = np.maximum(left + self.outside, ABOVE_ZERO) / self.counts
+        return np.asarray((self.counts * np.log(mean)).sum(axis=-1))
+
+    def misfit_of(self, i: int) -> Callable[[Array], Array]:
+        """The share of one equation's rows, from squares."""
+        g = self.group[i]
+        return lambda left: self.counts[g] * np.log(np.maximum(left + self.outside[g], ABOVE_ZERO) / self.counts[g])
+
+    def squares(self, values: Array) -> Array:
+        """Sums of squares of each group [groups] of values [directions]."""
+        return np.array([values[at] @ values[at] for at in self.rows])
 
     def best(self, terms: Sequence[Product]) -> Choice:
         """Fit the coefficients of products in all equations, without those not worth their price.
@@ -266,26 +425,38 @@ class Regression:
         rows, e, k = x.shape
         norm = column_norms(x.reshape(rows, e * k))
         live = kept = np.flatnonzero(np.isfinite(norm) & (norm > 0))
-        r = np.linalg.qr(np.column_stack([x.reshape(rows, e * k)[:, kept] / norm[kept], self.y]))[1]
-        full, y = r[:, :-1], r[:, -1]
+        group, parts = self.group[kept // k], list[tuple[Array, Array]]()
+        for g, at in enumerate(self.rows):
+            own = x.reshape(rows, e * k)[at, kept[group == g]] / norm[kept[group == g]]
+            r = np.linalg.qr(np.column_stack([own, self.y[at]]))[1]
+            parts.append((r[:, :-1], r[:, -1]))
+        full, y = block_diag(*(part for part, _ in parts)), np.concatenate([part for _, part in parts])
         inverse = np.linalg.inv(full.T @ full + 1e-12 * np.eye(len(kept)))
         a = inverse @ (full.T @ y)
-        left, found = float(np.sum((y - full @ a) ** 2)), (np.inf, live, a)
+        ends = np.cumsum([len(part) for _, part in parts])[:-1]
+        left = np.array([own @ own for own in np.split(y - full @ a, ends)])
+        found = (np.inf, live, a)
         while len(live):
             value = float(self.misfit(left)) + self.worth * len(live) + prices[np.unique(live % k)].sum()
             found = min(found, (value, live, a), key=lambda one: one[0])
-            if value > found[0] + NEAR:
+            if value > found[0] + NEAR_BEST:
                 break
             loss = np.minimum(np.abs(a), 1e100) ** 2 / np.maximum(inverse.diagonal(), 1e-100)
             gone = int(np.argmin(loss))
+            left[self.group[live[gone] // k]] += loss[gone]
             rest, own, column = np.delete(np.arange(len(live)), gone), inverse[gone, gone], inverse[:, gone]
-            live, left, a = live[rest], left + float(loss[gone]), (a - column * (a[gone] / own))[rest]
+            live, a = live[rest], (a - column * (a[gone] / own))[rest]
             inverse = (inverse - np.outer(column, column) / own)[np.ix_(rest, rest)]
         value, live, a = found
         coefficients = np.zeros((e, k))
         coefficients[np.unravel_index(live, (e, k))] = a / norm[live]
         used: Mask = np.asarray(coefficients.any(axis=0))
         return Choice(tuple(t for t, u in zip(terms, used, strict=True) if u), coefficients[:, used], value)
+
+    def mean_square(self, c: Choice) -> float:
+        """Mean square residual of a choice in units of the noise, and of the error of the path."""
+        left = self.y - np.einsum("rek,ek->r", self.columns(c.products), c.coefficients)
+        return float((self.squares(left) + self.outside).sum()) / self.samples
 
     def refined(self, best: Choice, steps: int) -> Choice:
         """Move the constants of products by Gauss-Newton, at most so many steps, while the law becomes better."""
@@ -314,18 +485,20 @@ class Regression:
 
     def moved(self, t: Product, steps: Array) -> Product:
         """The product with constants changed by steps."""
-        return t.moved(steps.tolist(), self.fitted, self.rates)
+        return t.moved(steps.tolist(), self.fitted, self.of_rates)
+
+    def rates(self, c: Choice, path: Path) -> Array:
+        """Rates of all states by the law of a choice along a path."""
+        found = np.zeros((*path.log.shape[:-1], self.place.features.states))
+        values = np.stack([t.values(path) for t in c.products], axis=-1)
+        found[..., self.equations] = values @ c.coefficients.T
+        return found
 
     def as_law(self, c: Choice) -> PowerSum:
         """The law of a choice."""
-        n, size = self.place.features.states, self.place.features.size
-        w = np.zeros((0, size))
-        draft = Draft(w, np.zeros((len(self.equations), 0), dtype=bool), w != 0, NO_SUMS, self.place.path)
-        draft = made_of(c.products, draft)
-        a = np.zeros((n, len(c.products)))
+        a = np.zeros((self.place.features.states, len(c.products)))
         a[self.equations] = c.coefficients
-        features = Features(n, self.place.features.functions, draft.sums)
-        return PowerSum(a, draft.exponents, features).merged().compact()
+        return law_of(c.products, a, self.place.features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,15 +532,17 @@ class Pool:
 
     def beside(self, own: Sequence[Product], most: int) -> list[Product]:
         """The products that explain most beside others, in all equations at once, no two of a kind."""
-        at, c = self.at, len(self.terms)
-        fixed = at.columns(own).reshape(len(at.y), -1) if own else np.zeros((len(at.y), 0))
-        # One step, free in each equation, is about as flexible as two steps that all share.
-        x = without(fixed, self.blocks[..., :2]).transpose(0, 2, 1, 3).reshape(len(at.y), c, -1)
-        y = without(fixed, at.y)
-        gram = np.matmul(x.transpose(1, 2, 0), x.transpose(1, 0, 2)) + 1e-6 * np.eye(x.shape[2])
-        b = np.einsum("rcw,r->cw", x, y)
-        gain = np.einsum("cw,cw->c", b, np.linalg.solve(gram, b[..., None])[..., 0])
-        value = at.misfit(float(y @ y) - gain) + self.prices
+        at, c, left = self.at, len(self.terms), list[Array]()
+        for g, rows in enumerate(at.rows):
+            of = at.group == g
+            fixed = at.columns(own)[rows][:, of].reshape(len(at.y[rows]), -1)
+            # One step, free in each equation, is about as flexible as two steps that all share.
+            x = without(fixed, self.blocks[rows][:, of, :, :2]).transpose(0, 2, 1, 3).reshape(len(at.y[rows]), c, -1)
+            y = without(fixed, at.y[rows])
+            gram = np.matmul(x.transpose(1, 2, 0), x.transpose(1, 0, 2)) + 1e-6 * np.eye(x.shape[2])
+            b = np.einsum("rcw,r->cw", x, y)
+            left.append(float(y @ y) - np.einsum("cw,cw->c", b, np.linalg.solve(gram, b[..., None])[..., 0]))
+        value = at.misfit(np.stack(left, axis=-1)) + self.prices
         return [self.terms[j] for j in of_each_kind(value, self.kinds, most)]
 
     def sets(self, i: int, others: Choice, *, alone: bool, cheaper: bool = False) -> list[tuple[float, list[Product]]]:
@@ -376,19 +551,19 @@ class Pool:
         The constants of the best of each size settle. What others have costs nothing more, unless the equation is
         found `alone`. With `cheaper`, sets cost less than what the equation has in `others`, which is always listed.
         """
-        at, apart = self.at, np.arange(len(self.at.equations)) != i
-        columns = [at.columns(others.products)[:, e, others.coefficients[e] != 0] for e in np.flatnonzero(apart)]
-        fixed = np.hstack(columns) if columns else np.zeros((len(at.y), 0))
+        at, apart, rows = self.at, np.arange(len(self.at.equations)) != i, self.at.rows[self.at.group[i]]
+        columns = [at.columns(others.products)[rows, e, others.coefficients[e] != 0] for e in np.flatnonzero(apart)]
+        fixed = np.hstack(columns) if columns else np.zeros((len(at.y[rows]), 0))
         have = {t.key for t in others.without(i) if not alone}
         charge = at.worth + np.where([t.key in have for t in self.terms], 0.0, self.prices)
-        x, y = without(fixed, self.blocks[:, i]), without(fixed, at.y)
+        x, y = without(fixed, self.blocks[rows, i]), without(fixed, at.y[rows])
         held = [t for t, a in zip(others.products, others.coefficients[i], strict=True) if a]
         most = sum(at.worth + at.price(t) * (t.key not in have) for t in held) if cheaper else np.inf
         # Products without constants need no step, with which others explain more than they do in the end.
         plain = np.flatnonzero([not at.has_constants(t) for t in self.terms])
-        exact = block_sets(x[:, plain, :1], y, charge[plain], self.kinds[plain], at.misfit, most)
+        exact = block_sets(x[:, plain, :1], y, charge[plain], self.kinds[plain], at.misfit_of(i), most)
         found = [held] * cheaper + [[self.terms[plain[k]] for k in own] for own in exact[: 4 * LISTED]]
-        ranked = block_sets(x, y, charge, self.kinds, at.misfit, most)
+        ranked = block_sets(x, y, charge, self.kinds, at.misfit_of(i), most)
         of_each_size = ([own for own in ranked if len(own) == size] for size in range(1, MOST_OF_EQUATION + 1))
         found += [[self.terms[k] for k in own] for sets in of_each_size for own in sets[: 2 * LISTED]]
         return self._settled(found, i, fixed, y, have)[:LISTED]
@@ -407,13 +582,13 @@ class Pool:
                 break
             moved = [self._moved(own, i, fixed, y, have) for own in live]
             every = unique(t for own in moved for t in own)
-            forces = at.kernel[i] @ _finite([t.values(at.place.path) for t in every])
+            forces = at.kernel[i, at.rows[at.group[i]]] @ _finite([t.values(at.place.path) for t in every])
             responses = dict(zip((t.key for t in every), without(fixed, forces).T, strict=True))
             better: dict[int, list[tuple[float, list[Product]]]] = {}
             for own in moved:
                 unit = _unit(np.column_stack([responses[t.key] for t in own]))
                 left = float(np.sum((y - unit @ np.linalg.lstsq(unit, y, rcond=1e-9)[0]) ** 2))
-                value = float(at.misfit(left)) + at.worth * len(own)
+                value = float(at.misfit_of(i)(np.array(left))) + at.worth * len(own)
                 value += sum(at.price(t) for t in own if t.key not in have)
                 kind = frozenset(t.kind for t in own)
                 before = best[kind][0] if kind in best else np.inf
@@ -427,8 +602,9 @@ class Pool:
     def _moved(self, own: list[Product], i: int, fixed: Array, y: Array, have: set[tuple[bytes, ...]]) -> list[Product]:
         """Move the constants of products in one equation by one step, except of those that others have."""
         at = self.at
-        slopes = [part[:, i] for part in at.tangents(own)]
-        both = without(fixed, np.column_stack([at.columns(own)[:, i], *slopes]))
+        rows = at.rows[at.group[i]]
+        slopes = [part[rows, i] for part in at.tangents(own)]
+        both = without(fixed, np.column_stack([at.columns(own)[rows, i], *slopes]))
         norm = np.maximum(column_norms(both), ABOVE_ZERO)
         a = np.linalg.lstsq(both / norm, y, rcond=1e-6)[0] / norm
         parts = np.split(a[len(own) :], np.cumsum([part.shape[1] for part in slopes])[:-1])
@@ -436,7 +612,7 @@ class Pool:
         return [t if t.key in have else at.moved(t, part / (c or 1.0)) for t, part, c in of_each]
 
 
-def anew(at: Regression, pool: Pool, monitor: Monitor, *, cheaper: bool) -> list[Choice]:
+def anew(at: Regression, pool: Pool, monitor: Monitor, *, cheaper: bool = False) -> list[Choice]:
     """Find each equation anew, alone and then beside the others, as many as the time allows; see `Pool.sets`."""
     start, equations = Choice(at.law, at.coefficients, np.inf), range(len(at.equations))
     alone = list[list[tuple[float, list[Product]]]]()
@@ -484,7 +660,7 @@ def mended(at: Regression, pool: Pool, laws: list[Choice], monitor: Monitor) -> 
                 simple = best.products[gone[0]].simpler(at.place.features.states)
                 ways = [[*rest, t] for t in simple] + [rest] * bool(rest)
             else:
-                firsts = [one.products for one in near if one.criterion < best.criterion + NEAR]
+                firsts = [one.products for one in near if one.criterion < best.criterion + NEAR_BEST]
                 ways = [[*first, t] for first in firsts for t in pool.beside(first, 2)]
             found += [*near, *(at.refined(at.best(own), 1) for own in ways)]
         found = distinct(found)
@@ -642,9 +818,18 @@ def widened(law: PowerSum, features: Features) -> PowerSum:
     return PowerSum(law.coefficients, w, Features(n, functions, sums))
 
 
+def directions(columns: Array) -> Array:
+    """Orthonormal directions [rows, directions] that columns [rows, columns] span, the most important ones."""
+    u, size, _ = np.linalg.svd(_unit(columns), full_matrices=False)
+    found: Array = u[:, size > LEAST_DIRECTION * size[0]][:, :DIRECTIONS]
+    return found
+
+
 def without(fixed: Array, x: Array) -> Array:
     """Return x [rows, ...] without what it has in common with some columns [rows, columns]."""
     size = column_norms(fixed)
+    if not size.any():
+        return x
     q = np.linalg.qr(fixed[:, size > 0] / size[size > 0])[0]
     rest: Array = x - np.tensordot(q, np.tensordot(q.T, x, axes=1), axes=1)
     return rest
