@@ -127,8 +127,6 @@ class Search:
     candidates: list[Candidate] = field(default_factory=list)  # found so far
     before: tuple[Candidate, ...] = ()  # candidates found before the current move
     new: list[Candidate] = field(default_factory=list)  # candidates from the last proposal
-    reference: PowerSum | None = None  # the law that richer families extend; its equations beyond doubt stay
-    grown: list[Family] = field(default_factory=list)  # families whose laws were grown
     # Cache of the equations in doubt, bool [states], of each law examined.
     doubts: dict[PowerSum, Mask] = field(default_factory=dict)
     # Cache of candidates refined until they follow the data, with the pieces that they follow; None for a candidate

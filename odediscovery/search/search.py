@@ -147,18 +147,14 @@ def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
 
 
 def few_powers(at: Search) -> Iterator[Proposal]:
-    """Propose grown laws of few monomials; the best of them is the reference for richer families."""
-    p = at.problem
+    """Propose grown laws of few monomials."""
     powers = grow_powers(at, min(QUICK_MONOMIALS, at.settings.hidden))
-    at.reference = powers[0] if powers else None
-    if any(is_near(law, p) for law in powers):
+    if any(is_near(law, at.problem) for law in powers):
         yield Proposal(powers)
-        # Pruning may have turned a grown law that is nearly right into the right one.
-        at.reference = simplest(at.new, p).law if at.new else powers[0]
 
 
 def terms_of_the_data(at: Search) -> Iterator[Proposal]:
-    """Propose what regression on the smoothed path finds: every vocabulary is heard before one of them is believed."""
+    """Propose what regression on the integral form finds: every vocabulary is heard before one of them is believed."""
     if (~at.problem.constant).sum() > MANY_STATES:
         return
     heard = list[Heard]()
@@ -169,7 +165,8 @@ def terms_of_the_data(at: Search) -> Iterator[Proposal]:
         heard.append(Heard.of(at.problem, family, vocabulary, at.monitor))
     heard.sort(key=lambda one: one.criterion)
     for one in heard:
-        if at.out_of_time or one.criterion > heard[0].criterion + NEAR_BEST:
+        # On exact samples a law may leave nothing once its constants are.
+        if at.out_of_time or (not at.problem.clean and one.criterion > heard[0].criterion + NEAR_BEST):
             return
         yield from _by_powers(one.mended(at.monitor))
 
@@ -193,7 +190,6 @@ def chains(at: Search) -> Iterator[Proposal]:
         # If they lead nowhere, simpler laws need time, too.
         with at.monitor.part(CHAINS_SHARE):
             laws = grow_chains(p, family=family, if_easy=True, monitor=at.monitor)
-        at.grown += [family] * bool(laws)
         yield from _by_powers(laws)
 
 
@@ -201,28 +197,6 @@ def is_near(law: PowerSum, p: Problem) -> bool:
     """Whether the residuals of a grown law are small enough to make pruning worthwhile."""
     moving = ~p.constant
     return bool((interval_squares(law, p)[moving] < NEAR).all() or is_explained(law, p)[moving].all())
-
-
-def richer_families(at: Search) -> Iterator[Proposal]:
-    """Propose laws of each richer family until no equation of the reference or of a new law is in doubt."""
-    p = at.problem
-    if (~p.constant).sum() > MANY_STATES:
-        return
-    if at.candidates and at.reference is None:
-        at.reference = rank(at.candidates, p.samples)[0].law
-    for family in (f for f in _from_simple_to_rich(at) if not f.real_exponents and f not in at.grown):
-        best = at.reference
-        doubt = ~p.constant if best is None else in_doubt(at, best)
-        if not doubt.any() or at.monitor.stopping():
-            return
-        at.monitor.stage(f"grow {family.name}", 1)
-        # Only a sum of powers is a start; beside sums or functions every equation is grown again.
-        known = None if best is None or best.features is not None else _with_whole_powers(best)
-        laws = grow_chains(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
-        yield _as_they_are(laws, whole=all(has_whole_powers(law) for law in laws))
-        better = [law for law in laws[:1] if best is None or in_doubt(at, law).sum() < doubt.sum()]
-        if better and not in_doubt(at, better[0]).any():
-            return
 
 
 def _by_powers(laws: Sequence[PowerSum]) -> Iterator[Proposal]:
@@ -537,9 +511,18 @@ MOVES: tuple[Move, ...] = (
         late=True,
     ),
     Move(
+        "terms of the data",
+        GROWS & CLEAN,
+        "what regression on the integral form says, the likeliest vocabulary first",
+        near(terms_of_the_data),
+        AS_GROWN,
+        enough=EXACT_AND_PLAIN,
+        until=SETTLED_BY_A_LAW,
+    ),
+    Move(
         "terms of smoothed data",
         NOISY & GROWS & SLIGHTLY_NOISY & (KNOWN | FAR | LITTLE_NOISE & ~SHORT_AND_NOISE),
-        "what regression on the integral form says, by the likeliest vocabularies",
+        "the same on a smoothed path, by the likeliest vocabularies alone",
         near(terms_of_the_data),
         REFITTED,
         until=EXACT_AND_PLAIN | LITTLE_NOISE & SHORT_AND_NOISE | ~LITTLE_NOISE & CONVINCING & ~ODD,
@@ -562,15 +545,6 @@ MOVES: tuple[Move, ...] = (
         # In slight noise every vocabulary is tried: wrong short laws may leave nothing but noise there, too. In more
         # noise, what richer vocabularies gain is chance.
         enough=~SLIGHTLY_NOISY & CONVINCING & ~REAL_OR_LONG & ~ODD,
-    ),
-    Move(
-        "richer families",
-        GROWS & CLEAN,
-        "each family in turn, for the equations in doubt",
-        richer_families,
-        AS_GROWN,
-        until=SETTLED_BY_A_LAW,
-        late=True,
     ),
     Move(
         "free powers",
