@@ -156,7 +156,6 @@ class Terms:
     """C candidates prod_k z_k^rows[c, k]."""
 
     rows: Array  # [C, states and functions]
-    many: bool = False  # whether linear algebra should select subsets first, because there are many
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -168,11 +167,11 @@ class Terms:
 
     def select(self, which: NDArray[np.int64]) -> Terms:
         """The selected candidates."""
-        return Terms(self.rows[which], self.many)
+        return Terms(self.rows[which])
 
     def and_also(self, other: Terms) -> Terms:
         """These candidates followed by others."""
-        return Terms(np.concatenate([self.rows, other.rows]), self.many or other.many)
+        return Terms(np.concatenate([self.rows, other.rows]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +333,7 @@ def products(seen: Seen) -> Terms:
     crowded, triples = (a**2 - b) // 2 > MAX_COARSE, (c**3 - 3 * c * d + 2 * e) // 6
     largest = 1 if math.comb(len(usable), 2) > MAX_COARSE else 3 if triples <= MAX_TRIPLES else 2
     rows = _products_up_to(largest, seen.size, usable, lambda k, s: ONCE if s == 2 and crowded else exponents(k, s))
-    return Terms(rows, many=True)
+    return Terms(rows)
 
 
 POWERS = Family(

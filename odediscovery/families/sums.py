@@ -98,7 +98,7 @@ def _positive(seen: Seen, rows: Sequence[Array]) -> Array:
 def _whole_powers(seen: Seen) -> Terms:
     rows = powers_of(seen.integer, seen.changing)
     whole = np.all(rows == np.round(rows), axis=1)
-    return Terms(np.pad(rows[whole], ((0, 0), (0, len(seen.functions)))), many=True)
+    return Terms(np.pad(rows[whole], ((0, 0), (0, len(seen.functions)))))
 
 
 # Coefficients inside sums begin at these values, in the inverse of the median of their product.
@@ -123,7 +123,8 @@ def _quotients(seen: Seen) -> list[Shape]:
             if a == b:  # substrate inhibition
                 found += [Shape(unit[a] + factor, z, w[None], -np.ones(1)) for factor in beside]
                 continue
-            for top in (z.sum(axis=0), *z):
+            others = [np.zeros(seen.size), *unit[[k for k in np.flatnonzero(seen.changing) if k not in (a, b)]]]
+            for top in (top + other for top in (z.sum(axis=0), *z) for other in others):
                 found += [Shape(top, z, np.diag(w), -np.ones(2)), Shape(top, z, w[None], -np.ones(1))]
     return found
 

@@ -487,7 +487,7 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
             raise InputError(f"the library {name!r} is of {len(states)} states, got data of {seen.n_states}")
         # Skip candidates with states that are constant in these data.
         constant = np.flatnonzero(~seen.changing)
-        return Terms(rows[~np.any(rows[:, constant] != 0.0, axis=1)], many=True)
+        return Terms(rows[~np.any(rows[:, constant] != 0.0, axis=1)])
 
     return Family(
         name,

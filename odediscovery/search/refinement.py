@@ -36,10 +36,10 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import carried_along, residuals
 from odediscovery.stages.chains import grow_chains
-from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish_on, sharpened
 from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
 from odediscovery.stages.regression import allowed_products, library_law, polynomials
+from odediscovery.stages.terms import Heard
 
 EVALUATIONS = 25  # most evaluations of a polish
 FOLLOWING = 10  # most evaluations to bring a law near the data
@@ -297,17 +297,17 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     # More noise than 5 % is not only curvature.
     if not p.clean and p.noisiness <= 0.05:
         with monitor.part(EXACT_SHARE):
-            for laws in _grown_on_exact(p, taken, monitor):
+            for laws in _sought_on_exact(p, taken, monitor):
                 if laws and _leaves_nothing(laws[0], taken):
                     return p.without_noise(laws[0])
     return p
 
 
-def _grown_on_exact(p: Problem, taken: Problem, monitor: Monitor) -> Iterator[Sequence[PowerSum]]:
-    """Yield laws grown on samples taken as exact: of sines where a state changes its sign, and of chains."""
+def _sought_on_exact(p: Problem, taken: Problem, monitor: Monitor) -> Iterator[Sequence[PowerSum]]:
+    """Yield laws found on samples taken as exact: of sines where a state changes its sign, and of chains."""
     if (~p.nonnegative & ~p.constant).any():
-        yield grow(taken, family=TRIGONOMETRIC, max_monomials=QUICK_MONOMIALS, monitor=monitor)
-    yield grow_chains(taken, family=SUMS, if_easy=True, monitor=monitor)
+        yield Heard.of(taken, TRIGONOMETRIC, 0, monitor).mended(monitor)
+    yield grow_chains(taken, family=SUMS, monitor=monitor)
 
 
 def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:

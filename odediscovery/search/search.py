@@ -18,7 +18,7 @@ import numpy as np
 from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import FAMILIES, LOG, TRIGONOMETRIC, Family, Function
-from odediscovery.judge.claim import TERMS, WHOLE_POWER, interval_squares, is_explained, is_short, memory
+from odediscovery.judge.claim import TERMS, interval_squares, is_explained, is_short, memory
 from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Candidate, FittedForm, FoundBy
@@ -68,7 +68,7 @@ FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are
 # along a law.
 CHAINS_SHARE, ALONG_SHARE = 0.8, 0.5
 FAR_FROM_NOISE = 1000.0  # residuals of a law that is not pruned further [mean square, in units of the noise]
-MANY_STATES = 10  # most changing states for which richer families are tried
+MANY_STATES = 10  # most changing states for which terms are sought in every vocabulary
 
 
 def grow_powers(at: Search, most: int) -> list[PowerSum]:
@@ -127,19 +127,15 @@ def near(laws: Callable[[Search], Iterator[Proposal]]) -> Callable[[Search], Ite
 
 
 def sines_for_a_series(at: Search) -> Iterator[Proposal]:
-    """Propose textbook laws with sines that fit closely, then laws grown where an equation may begin a sine's series.
+    """Propose textbook laws with sines that fit closely, then terms of the data where an equation may begin a sine.
 
     Laws without functions are left to later moves, where simpler laws compete with them.
     """
     for proposal in near(named_laws)(at):
         yield dataclasses.replace(proposal, laws=_with_functions(proposal.laws), found_by="textbook")
     p, best = at.problem, simplest(at.candidates, at.problem).law
-    begun = begins_a_sine(best, p)
-    if begun.any() and TRIGONOMETRIC in at.families:
-        at.monitor.stage(f"grow {TRIGONOMETRIC.name}", 1)
-        known = _with_whole_powers(best)
-        grown = grow(p, family=TRIGONOMETRIC, known=known, doubtful=begun, monitor=at.monitor)
-        yield _as_they_are(_with_functions(grown), whole=True)
+    if begins_a_sine(best, p).any() and TRIGONOMETRIC in at.families:
+        yield _as_they_are(_with_functions(_hear(at, TRIGONOMETRIC).mended(at.monitor)), whole=True)
 
 
 def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
@@ -161,14 +157,17 @@ def terms_of_the_data(at: Search) -> Iterator[Proposal]:
     for vocabulary, family in _vocabularies(at):
         if at.out_of_time:
             break
-        at.monitor.stage(f"terms of the data: {family.name}", 1)
-        heard.append(Heard.of(at.problem, family, vocabulary, at.monitor))
+        heard.append(_hear(at, family, vocabulary))
     heard.sort(key=lambda one: one.criterion)
     for one in heard:
-        # On exact samples a law may leave nothing once its constants are.
-        if at.out_of_time or (not at.problem.clean and one.criterion > heard[0].criterion + NEAR_BEST):
+        if at.out_of_time or one.criterion > heard[0].criterion + NEAR_BEST:
             return
         yield from _by_powers(one.mended(at.monitor))
+
+
+def _hear(at: Search, family: Family, vocabulary: int = 0) -> Heard:
+    at.monitor.stage(f"terms of the data: {family.name}", 1)
+    return Heard.of(at.problem, family, vocabulary, at.monitor)
 
 
 def _vocabularies(at: Search) -> list[tuple[int, Family]]:
@@ -189,7 +188,7 @@ def chains(at: Search) -> Iterator[Proposal]:
         at.monitor.stage(f"grow {family.name}", 1)
         # If they lead nowhere, simpler laws need time, too.
         with at.monitor.part(CHAINS_SHARE):
-            laws = grow_chains(p, family=family, if_easy=True, monitor=at.monitor)
+            laws = grow_chains(p, family=family, monitor=at.monitor)
         yield from _by_powers(laws)
 
 
@@ -217,13 +216,6 @@ def _from_simple_to_rich(at: Search) -> list[Family]:
     if not p.nonnegative[~p.constant].all():
         return list(at.families)
     return sorted(at.families, key=lambda f: f.richness if f.richness_of_amounts is None else f.richness_of_amounts)
-
-
-def _with_whole_powers(law: PowerSum) -> PowerSum:
-    """Round nearly whole powers: equations in doubt distort the powers of the others."""
-    a, w, *inner = law.constants
-    whole = np.round(w)
-    return law.with_constants(a, np.where(np.abs(w - whole) < WHOLE_POWER, whole, w), *inner)
 
 
 def trained_members(at: Search) -> Iterator[Proposal]:
@@ -387,7 +379,6 @@ SLIGHTLY_NOISY = Condition(
 LITTLE_NOISE = Condition(
     "no value is missing and there is little noise", lambda at: at.problem.complete and has_little_noise(at.problem)
 )
-SETTLED_BY_A_LAW = Condition("some law leaves nothing", lambda at: is_settled(at.candidates))
 UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates))
 CONVINCING = _of_best(
     "the best law leaves noise only, follows the data closely, and is short or needs all its terms", is_convincing
@@ -469,7 +460,7 @@ MOVES: tuple[Move, ...] = (
     Move(
         "sines for a series",
         EXACT & SERIES,
-        "textbook laws with sines that come near, and grown ones",
+        "textbook laws with sines that come near, and those of regression",
         sines_for_a_series,
         FITTED,
         until=EXACT_AND_PLAIN,
@@ -493,6 +484,14 @@ MOVES: tuple[Move, ...] = (
         late=True,
     ),
     Move(
+        "terms of the data",
+        GROWS & CLEAN,
+        "what regression on the integral form says, by the likeliest vocabularies",
+        near(terms_of_the_data),
+        FITTED_NEAR_NOISE,
+        until=EXACT_AND_PLAIN,
+    ),
+    Move(
         "chains",
         GROWS & CLEAN,
         "sums of products of powers of sums, if regression finds one",
@@ -511,18 +510,9 @@ MOVES: tuple[Move, ...] = (
         late=True,
     ),
     Move(
-        "terms of the data",
-        GROWS & CLEAN,
-        "what regression on the integral form says, the likeliest vocabulary first",
-        near(terms_of_the_data),
-        AS_GROWN,
-        enough=EXACT_AND_PLAIN,
-        until=SETTLED_BY_A_LAW,
-    ),
-    Move(
         "terms of smoothed data",
         NOISY & GROWS & SLIGHTLY_NOISY & (KNOWN | FAR | LITTLE_NOISE & ~SHORT_AND_NOISE),
-        "the same on a smoothed path, by the likeliest vocabularies alone",
+        "the same on a smoothed path",
         near(terms_of_the_data),
         REFITTED,
         until=EXACT_AND_PLAIN | LITTLE_NOISE & SHORT_AND_NOISE | ~LITTLE_NOISE & CONVINCING & ~ODD,

@@ -41,7 +41,6 @@ from odediscovery.stages.grow import (
     grow,
     optimise_all,
     proposals,
-    single_laws,
     tidied,
 )
 from odediscovery.stages.integral_form import (
@@ -82,14 +81,13 @@ def product_columns(fit: Fit, products: Sequence[Product], path: Path) -> Array:
     return unit_columns(fit.problem, np.stack([p.values(path) for p in products], axis=-1), fit.equations)
 
 
-def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: Any) -> tuple[PowerSum, ...]:
-    """Grow laws of a family factor by factor, if it has inner layers; see `grow`.
+def grow_chains(p: Problem, *, family: Family, **more: Any) -> tuple[PowerSum, ...]:
+    """Grow laws of a family with inner layers factor by factor; see `grow`.
 
-    With `if_easy`, laws are not grown unless regression finds a quotient or a function in one of their equations.
+    None are grown unless regression finds a quotient or a function in one of their equations.
     """
-    if family.inner is None:
-        return grow(p, family=family, **more)
-    return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy=if_easy), **more)
+    assert family.inner is not None
+    return grow(p, family=family, alone=FactorByFactor(family.inner), **more)
 
 
 class FactorByFactor:
@@ -100,17 +98,14 @@ class FactorByFactor:
 
     Args:
         inner: gives the vocabularies, from simple to rich.
-        if_easy: whether to give up unless regression finds a quotient or a function in one of the equations.
     """
 
-    def __init__(self, inner: Callable[[Seen], Sequence[Inner]], *, if_easy: bool = False) -> None:
-        self.inner, self.if_easy = inner, if_easy
+    def __init__(self, inner: Callable[[Seen], Sequence[Inner]]) -> None:
+        self.inner = inner
         self.fluxes: list[Product] = []  # monomials of laws that are near the data
         self.words: dict[int, list[Inner]] = {}  # the vocabulary in which an equation was found on the last path
 
-    def __call__(
-        self, fit: Fit, path: Path, grids: Sequence[Terms], around: int, monitor: Monitor
-    ) -> list[list[Projected]]:
+    def __call__(self, fit: Fit, path: Path, grid: Terms, around: int, monitor: Monitor) -> list[list[Projected]]:
         """Return laws of every equation, the best first."""
         problem, path = fit.problem.thinned(path, MOST_INTERVALS)
         # The error of a path is smooth, so that flexible laws fit it: less is no evidence.
@@ -120,35 +115,31 @@ class FactorByFactor:
         functions = problem.features.functions
         inner = self.inner(Seen(functions, (), ~problem.real_inside[:n], changing, path.monomials))
         found: dict[int, list[Projected]] = {}
-        for i, grid in enumerate(grids):
-            if not grid.many:
-                found[i] = single_laws(fit.of(i), path, grid, len(grid), monitor)
-        growing = [
-            [] if i in found else growths(fit.of(i), path, grid, self.words.get(i, inner), monitor)
-            for i, grid in enumerate(grids)
-        ]
+        every = range(len(fit.equations))
+        growing = [growths(fit.of(i), path, grid, self.words.get(i, inner), monitor) for i in every]
         self._take_easy(found, growing)
         # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
         chains = [laws for laws in found.values() if laws and is_chain(fit, laws[0])]
-        if not around and (chains or not self.if_easy):
+        if not around and chains:
             for steps in STEPS:
                 for k in range(len(inner)):
                     # Where no equation is easy in the first vocabularies, none of them will be found by growing.
                     if k == EASY and not found:
                         break
-                    for i, every in enumerate(growing):
-                        if i in found or every[k].is_near:
+                    for i in every:
+                        one = growing[i][k]
+                        if i in found or one.is_near:
                             continue
-                        every[k].combine(self.fluxes)
-                        every[k].grow(steps, self.fluxes)
-                        if laws := short_laws([every[k]]):
-                            self._take(found, i, [every[k]], laws)
-        elif not around and self.if_easy and len(found) < len(grids):
+                        one.combine(self.fluxes)
+                        one.grow(steps, self.fluxes)
+                        if laws := short_laws([one]):
+                            self._take(found, i, [one], laws)
+        elif not around and len(found) < len(every):
             # Beside sums of products of powers, an equation is more likely to be a sum of real powers.
             return [[]]
-        for i in set(range(len(grids))) - set(found):
+        for i in set(every) - set(found):
             found[i] = best_of_each(fit.of(i), [law for one in growing[i] for law in one.laws()])
-        return [found[i] for i in range(len(grids))]
+        return [found[i] for i in every]
 
     def _take_easy(self, found: dict[int, list[Projected]], growing: Sequence[Sequence[Growth]]) -> None:
         """Take the laws that regression finds, the shortest first: their monomials make others shorter."""

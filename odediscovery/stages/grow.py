@@ -72,8 +72,6 @@ def grow(
     p: Problem,
     *,
     family: Family = POWERS,
-    known: PowerSum | None = None,
-    doubtful: Mask | None = None,
     max_monomials: int = MOST_MONOMIALS,
     monitor: Monitor | None = None,
     alone: Alone | None = None,
@@ -83,8 +81,6 @@ def grow(
     Args:
         p: the data, dimensionless.
         family: what the monomials are made of.
-        known, doubtful: a law of powers, and the equations [states] to search again; the others
-            are built from its terms (default: all are searched).
         max_monomials: most monomials of one law.
         monitor: can stop the search early; the laws found so far are returned.
         alone: how equations are grown (default: term by term).
@@ -104,12 +100,7 @@ def grow(
     grid = grid_for(problem, family, integer, changing)
     if not len(grid):
         return ()
-    grids = [grid] * len(equations)
-    if known is not None and doubtful is not None:
-        for e in np.flatnonzero(~doubtful[equations]):
-            rows = known.exponents[known.coefficients[equations[e]] != 0]
-            grids[e] = Terms(np.pad(rows, ((0, 0), (0, features.size - features.states))))
-    fit, starts = separately(fit, grids, alone or TermByTerm(max_monomials), monitor)
+    fit, starts = separately(fit, grid, alone or TermByTerm(max_monomials), monitor)
     # A plain sum of products is pruned later on the differential equations; but an idle inner sum would burden every
     # later stage with another constant.
     rich = [m for m in starts[:1] if len(m.sums) or not is_plain(fit, m)]
@@ -120,19 +111,18 @@ def grow(
 # 1. Equations grown alone, and joined.
 
 
-# A way to grow the equations of a fit alone, each from its own grid of candidates, on a path: laws of every equation,
+# A way to grow the equations of a fit alone, from a grid of candidates, on a path: laws of every equation,
 # the best first. The number counts the rounds before, each of which refined the path.
-Alone: TypeAlias = "Callable[[Fit, Path, Sequence[Terms], int, Monitor], list[list[Projected]]]"
+Alone: TypeAlias = "Callable[[Fit, Path, Terms, int, Monitor], list[list[Projected]]]"
 
 
-def separately(fit: Fit, grids: Sequence[Terms], alone: Alone, monitor: Monitor) -> tuple[Fit, list[Projected]]:
-    """Grow each equation from its own grid and join them, repeatedly on the path that the joined law refines."""
-    grid = max(grids, key=len)
+def separately(fit: Fit, grid: Terms, alone: Alone, monitor: Monitor) -> tuple[Fit, list[Projected]]:
+    """Grow each equation and join them, repeatedly on the path that the joined law refines."""
     path = fit.problem.interpolated()
     fit = on_path(fit, path, grid)
     found: list[Projected] = []
     for around in range(6):
-        singles = alone(fit, path, grids, around, monitor)
+        singles = alone(fit, path, grid, around, monitor)
         if not all(singles):
             break
         law = settled(fit, optimise_all(fit, [joined(fit, [laws[0] for laws in singles], path)])[0])
@@ -159,18 +149,12 @@ class TermByTerm:
         self.most = most
         self.others: Terms | None = None
 
-    def __call__(
-        self, fit: Fit, path: Path, grids: Sequence[Terms], around: int, monitor: Monitor
-    ) -> list[list[Projected]]:
+    def __call__(self, fit: Fit, path: Path, grid: Terms, around: int, monitor: Monitor) -> list[list[Projected]]:
         """Return laws of every equation, the best first."""
-        others = self.others or Terms(np.zeros((0, fit.problem.features.size)))
         problem, path = fit.problem.thinned(path, MOST_INTERVALS)
         fit = Fit(problem, fit.equations, problem.counts[fit.equations], fit.floor)
-        found: list[list[Projected]] = []
-        for i, own in enumerate(grids):
-            one = fit.of(i)
-            near = shared_laws(one, path, own, others, monitor) if around and own.many else []
-            found.append(near or single_laws(one, path, own.and_also(others), self.most, monitor))
+        wider = grid if self.others is None else grid.and_also(self.others)
+        found = [single_laws(fit.of(i), path, wider, self.most, monitor) for i in range(len(fit.equations))]
         if all(found):
             self.others = functools.reduce(Terms.and_also, [terms_of(fit, laws[0]) for laws in found])
         return found
@@ -189,31 +173,11 @@ def is_plain(fit: Fit, law: Projected) -> bool:
 
 def single_laws(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) -> list[Projected]:
     """Grow laws for one equation on a given path, the best first."""
-    if grid.many:
-        return rich_laws(fit, path, grid, monitor)
     levels = climb_sizes(fit, path, grid, most, monitor)
     starts = [m for level in levels[-2:] for m in level]
     if starts and min(m.squares.max() for m in starts) > PROMISING:
         starts = starts[-1:]
     return best_of_each(fit, descents(fit, starts, monitor, settle=False))
-
-
-def shared_laws(fit: Fit, path: Path, grid: Terms, others: Terms, monitor: Monitor) -> list[Projected]:
-    """Find laws of one equation made of low powers and the terms found in the other equations.
-
-    A flux from one state to another appears in both equations. Among thousands of candidates, many explain nearly as
-    much alone and it is missed; among a few it is found. Returns none if residuals exceed the error of the path.
-    """
-    low = np.all((grid.rows >= 0) & (grid.rows == np.round(grid.rows)), axis=1) & (grid.rows.sum(axis=1) <= 2)
-    functions = grid.rows[:, fit.problem.features.states :].any(axis=1)
-    plain = low & ~functions
-    # The smaller set of candidates comes first, where fewer others explain nearly as much.
-    for short in (plain, plain | (grid.lengths <= 1)):
-        few = grid.select(np.flatnonzero(short)).and_also(others)
-        found = best_of_each(fit, subset_laws(fit, path, few, monitor, few=True))
-        if found and (fit.exact(found[0]) or found[0].squares.max() < 1.0):
-            return found
-    return []
 
 
 def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Draft:
@@ -335,39 +299,6 @@ def pairs(fit: Fit, columns: Array) -> list[list[int]]:
 
 
 # 3. Subsets of a large library.
-
-
-def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Projected]:
-    """Find laws of one equation from a large library by fitting the best subsets, those of short terms first.
-
-    Only promising laws are then simplified.
-    """
-    found = best_of_each(fit, subset_laws(fit, path, grid.select(np.flatnonzero(grid.lengths <= 1)), monitor, few=True))
-    # Enough short terms fit any curve, while the true law may have fewer, longer terms.
-    if not (found and is_plain(fit, found[0])):
-        found = best_of_each(fit, found + subset_laws(fit, path, grid, monitor))
-    near = [m for m in found[:2] if m.squares.max() < PROMISING]
-    return best_of_each(fit, found + descents(fit, near, monitor, settle=False))
-
-
-def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: bool = False) -> list[Projected]:
-    """Fit the best subsets of 1 to 5 terms as laws, until one is exact.
-
-    With `few` candidates, similar ones are all tried.
-    """
-    columns = columns_of(grid, fit.problem, path, fit.equations)
-    alike, children = (0.9999, 30) if few else (ALIKE, 10)
-    start, found = empty(fit, path), list[Projected]()
-    for level in best_subsets(columns[0], fit.target[0], 5, 24, alike=alike, children=children):
-        if monitor.stopping() is not None:
-            break
-        begun = [extended(fit, start, grid, subset) for subset in level]
-        # A few steps tell which subsets deserve a full fit.
-        quick = sorted(optimise_all(fit, begun, steps=4), key=lambda model: model.score)
-        found += optimise_all(fit, quick[:5])
-        if any(fit.exact(model) for model in found):
-            break
-    return found
 
 
 def best_subsets(

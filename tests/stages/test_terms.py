@@ -59,6 +59,14 @@ def test_the_likeliest_vocabulary_finds_published_rates_in_samples_of_four_digit
     assert np.count_nonzero(found.coefficients) <= 1 + terms
 
 
+def test_products_of_quotients_are_found_on_exact_samples():
+    law, series = sampled(*RATES["two substrates"])
+    p = prepare(series).without_noise(None)
+    found = Heard.of(p, SUMS, 0, Monitor()).mended(Monitor())[0].unscaled(p.scale.state, p.scale.time)
+    x = np.concatenate([t.values for t in series.trajectories])
+    np.testing.assert_allclose(found.rhs(x), law.rhs(x), atol=1e-6)
+
+
 def test_real_powers_are_likelier_than_what_comes_near_them():
     law, series = sampled({"x": "-0.4*x**1.3*y**0.6", "y": "0.4*x**1.3*y**0.6 - y**0.7"}, [[2.0, 0.5], [1.0, 1.5]], 8.0)
     p = prepare(series).without_noise(None)
