@@ -8,6 +8,7 @@ windows with fitted starts, where the noise of a start cannot pass for dynamics.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Candidate, FittedForm, FoundBy
 from odediscovery.problem.problem import Problem, has_little_noise
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import Monitor, TimeIsUp
 from odediscovery.search.moves import (
     ALWAYS,
     EQUAL_SCORE,
@@ -64,9 +65,9 @@ from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are sought
-# Of the time left, for all chains in exact data, where hardly anything else finds what they do, and for each regression
-# along a law.
-CHAINS_SHARE, ALONG_SHARE = 0.8, 0.5
+# Of the time left, for hearing all vocabularies, for all chains in exact data, where hardly anything else finds what
+# they do, and for each regression along a law.
+HEARING_SHARE, CHAINS_SHARE, ALONG_SHARE = 0.5, 0.8, 0.5
 FAR_FROM_NOISE = 1000.0  # residuals of a law that is not pruned further [mean square, in units of the noise]
 MANY_STATES = 10  # most changing states for which terms are sought in every vocabulary
 
@@ -154,15 +155,18 @@ def terms_of_the_data(at: Search) -> Iterator[Proposal]:
     if (~at.problem.constant).sum() > MANY_STATES:
         return
     heard = list[Heard]()
-    for vocabulary, family in _vocabularies(at):
-        if at.out_of_time:
-            break
-        heard.append(_hear(at, family, vocabulary))
+    # If they say nothing, the moves that follow need time, too.
+    with contextlib.suppress(TimeIsUp), at.monitor.part(HEARING_SHARE):
+        for vocabulary, family in _vocabularies(at):
+            # Regression ignores what is known: real powers are pruned to what it allows, richer terms hardly.
+            if at.problem.knowledge is None or family.real_exponents:
+                heard.append(_hear(at, family, vocabulary))
     heard.sort(key=lambda one: one.criterion)
     for one in heard:
         if at.out_of_time or one.criterion > heard[0].criterion + NEAR_BEST:
             return
-        yield from _by_powers(one.mended(at.monitor))
+        for proposal in _by_powers(one.mended(at.monitor)):
+            yield dataclasses.replace(proposal, found_by="regression")
 
 
 def _hear(at: Search, family: Family, vocabulary: int = 0) -> Heard:
@@ -403,7 +407,6 @@ REAL_OR_LONG = _of_best(
     "the best law has real powers, or many terms and sums",
     lambda at, best: not (best.whole.all() and is_short(best.law)),
 )
-LEAVES_NOISE = _of_best("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
 SHORT_AND_NOISE = _of_best(
     "the best law leaves noise and has few terms", lambda at, best: may_be_it(at, best) and leaves_noise_alone(at, best)
 )
