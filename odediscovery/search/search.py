@@ -151,16 +151,21 @@ def few_powers(at: Search) -> Iterator[Proposal]:
 
 
 def terms_of_the_data(at: Search) -> Iterator[Proposal]:
-    """Propose what regression on the integral form finds: every vocabulary is heard before one of them is believed."""
+    """Propose what regression on the integral form finds.
+
+    Every vocabulary is heard before one of them is believed, unless one explains exact samples with a few terms.
+    """
     if (~at.problem.constant).sum() > MANY_STATES:
         return
     heard = list[Heard]()
     # If they say nothing, the moves that follow need time, too.
     with contextlib.suppress(TimeIsUp), at.monitor.part(HEARING_SHARE):
-        for vocabulary, family in _vocabularies(at):
+        for vocabulary, family in sorted(_vocabularies(at), key=lambda one: not one[1].real_exponents):
             # Regression ignores what is known: real powers are pruned to what it allows, richer terms hardly.
             if at.problem.knowledge is None or family.real_exponents:
                 heard.append(_hear(at, family, vocabulary))
+                if heard[-1].is_plain:
+                    break
     heard.sort(key=lambda one: one.criterion)
     for one in heard:
         if at.out_of_time or one.criterion > heard[0].criterion + NEAR_BEST:
