@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
@@ -157,17 +156,8 @@ class Terms:
 
     rows: Array  # [C, states and functions]
 
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Number of factors of each candidate [C]."""
-        return np.asarray((self.rows != 0).sum(axis=1))
-
     def __len__(self) -> int:
         return len(self.rows)
-
-    def select(self, which: NDArray[np.int64]) -> Terms:
-        """The selected candidates."""
-        return Terms(self.rows[which])
 
     def and_also(self, other: Terms) -> Terms:
         """These candidates followed by others."""

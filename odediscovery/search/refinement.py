@@ -39,7 +39,7 @@ from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish_on, sharpened
 from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
 from odediscovery.stages.regression import allowed_products, library_law, polynomials
-from odediscovery.stages.terms import Heard
+from odediscovery.stages.terms import Screening
 
 EVALUATIONS = 25  # most evaluations of a polish
 FOLLOWING = 10  # most evaluations to bring a law near the data
@@ -306,7 +306,7 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
 def _sought_on_exact(p: Problem, taken: Problem, monitor: Monitor) -> Iterator[Sequence[PowerSum]]:
     """Yield laws found on samples taken as exact: of sines where a state changes its sign, and of chains."""
     if (~p.nonnegative & ~p.constant).any():
-        yield Heard.of(taken, TRIGONOMETRIC, 0, monitor).mended(monitor)
+        yield Screening.of(taken, TRIGONOMETRIC, 0, monitor).mended(monitor)
     yield grow_chains(taken, family=SUMS, monitor=monitor)
 
 

@@ -60,14 +60,14 @@ from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
 from odediscovery.stages.regression import fewest_terms, polynomials
-from odediscovery.stages.terms import BETTER, NEAR_BEST, Heard, terms_along
+from odediscovery.stages.terms import BETTER, NEAR_BEST, Screening, terms_along
 from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are sought
-# Of the time left, for hearing all vocabularies, for all chains in exact data, where hardly anything else finds what
+# Of the time left, for screening all vocabularies, for all chains in exact data, where hardly anything else finds what
 # they do, and for each regression along a law.
-HEARING_SHARE, CHAINS_SHARE, ALONG_SHARE = 0.5, 0.8, 0.5
+SCREENING_SHARE, CHAINS_SHARE, ALONG_SHARE = 0.5, 0.8, 0.5
 FAR_FROM_NOISE = 1000.0  # residuals of a law that is not pruned further [mean square, in units of the noise]
 MANY_STATES = 10  # most changing states for which terms are sought in every vocabulary
 
@@ -136,7 +136,7 @@ def sines_for_a_series(at: Search) -> Iterator[Proposal]:
         yield dataclasses.replace(proposal, laws=_with_functions(proposal.laws), found_by="textbook")
     p, best = at.problem, simplest(at.candidates, at.problem).law
     if begins_a_sine(best, p).any() and TRIGONOMETRIC in at.families:
-        yield _as_they_are(_with_functions(_hear(at, TRIGONOMETRIC).mended(at.monitor)), whole=True)
+        yield _as_they_are(_with_functions(_screen(at, TRIGONOMETRIC).mended(at.monitor)), whole=True)
 
 
 def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
@@ -153,30 +153,30 @@ def few_powers(at: Search) -> Iterator[Proposal]:
 def terms_of_the_data(at: Search) -> Iterator[Proposal]:
     """Propose what regression on the integral form finds.
 
-    Every vocabulary is heard before one of them is believed, unless one explains exact samples with a few terms.
+    Every vocabulary is screened before one of them is believed, unless one explains exact samples with a few terms.
     """
     if (~at.problem.constant).sum() > MANY_STATES:
         return
-    heard = list[Heard]()
+    screened = list[Screening]()
     # If they say nothing, the moves that follow need time, too.
-    with contextlib.suppress(TimeIsUp), at.monitor.part(HEARING_SHARE):
+    with contextlib.suppress(TimeIsUp), at.monitor.part(SCREENING_SHARE):
         for vocabulary, family in sorted(_vocabularies(at), key=lambda one: not one[1].real_exponents):
             # Regression ignores what is known: real powers are pruned to what it allows, richer terms hardly.
             if at.problem.knowledge is None or family.real_exponents:
-                heard.append(_hear(at, family, vocabulary))
-                if heard[-1].is_plain:
+                screened.append(_screen(at, family, vocabulary))
+                if screened[-1].is_plain:
                     break
-    heard.sort(key=lambda one: one.criterion)
-    for one in heard:
-        if at.out_of_time or one.criterion > heard[0].criterion + NEAR_BEST:
+    screened.sort(key=lambda one: one.criterion)
+    for one in screened:
+        if at.out_of_time or one.criterion > screened[0].criterion + NEAR_BEST:
             return
         for proposal in _by_powers(one.mended(at.monitor)):
             yield dataclasses.replace(proposal, found_by="regression")
 
 
-def _hear(at: Search, family: Family, vocabulary: int = 0) -> Heard:
+def _screen(at: Search, family: Family, vocabulary: int = 0) -> Screening:
     at.monitor.stage(f"terms of the data: {family.name}", 1)
-    return Heard.of(at.problem, family, vocabulary, at.monitor)
+    return Screening.of(at.problem, family, vocabulary, at.monitor)
 
 
 def _vocabularies(at: Search) -> list[tuple[int, Family]]:

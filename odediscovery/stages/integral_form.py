@@ -765,24 +765,6 @@ def made_of(products: Sequence[Product], start: Draft) -> Draft:
     return functools.reduce(lambda law, product: product.added_to(law), products, start)
 
 
-def law_of(products: Sequence[Product], coefficients: Array, features: Features) -> PowerSum:
-    """The law with these coefficients [states, products]; sums with nearly the same constants become one."""
-    sums, places = NO_SUMS, list[list[int]]()
-    for t in products:
-        at = list[int]()
-        for k in range(len(t.sums)):
-            own = t.sums.select(np.array([k]))
-            place = sums.alike(own, 1.0 + SHARED)
-            at.append(len(sums) if place is None else place)
-            sums = sums.and_also(own) if place is None else sums
-        places.append(at)
-    w = np.zeros((len(products), features.simple + len(sums)))
-    for row, t, at in zip(w, products, places, strict=True):
-        row[: features.simple] = t.row
-        np.add.at(row, features.simple + np.array(at, dtype=int), t.power)
-    return PowerSum(coefficients, w, Features(features.states, features.functions, sums)).merged().compact()
-
-
 def products_of(exponents: Array, sums: Sums) -> list[Product]:
     """The monomials of a law with exponents [monomials, states, functions and sums]."""
     first, found = exponents.shape[1] - len(sums), list[Product]()

@@ -44,7 +44,17 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import Monitor, check_time
 from odediscovery.solve.sensitivities import LinearisedTrajectory
-from odediscovery.stages.integral_form import LEAST, WEIGHT, Integral, Path, Product, features_for, law_of, products_of
+from odediscovery.stages.integral_form import (
+    LEAST,
+    WEIGHT,
+    Draft,
+    Integral,
+    Path,
+    Product,
+    features_for,
+    made_of,
+    products_of,
+)
 
 # Directions in which responses are compared; they are smooth, and nearly lie in a few. Smaller ones are rounding [share
 # of the largest].
@@ -90,7 +100,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class Screening:
     """What a vocabulary says of the data: laws by regression on the integral form, the likeliest first.
 
     Args:
@@ -114,16 +124,16 @@ class Heard:
     laws: Sequence[Choice]
 
     @classmethod
-    def of(cls, p: Problem, family: Family, vocabulary: int, monitor: Monitor) -> Heard:
+    def of(cls, p: Problem, family: Family, vocabulary: int, monitor: Monitor) -> Screening:
         """Find each equation anew on the path through the samples."""
         whole = family.whole(~p.nonnegative | p.integer_exponents)
         integral = Integral.of(p.data, p.noise, whole, _features_of(p, family))
-        heard = cls._on(p, family, vocabulary, integral, integral.interpolated())
-        laws = distinct(anew(heard.at, Pool.of(heard.at, heard.terms), monitor))
-        return replace(heard, laws=laws)
+        screened = cls._on(p, family, vocabulary, integral, integral.interpolated())
+        laws = distinct(anew(screened.at, Pool.of(screened.at, screened.terms), monitor))
+        return replace(screened, laws=laws)
 
     @classmethod
-    def _on(cls, p: Problem, family: Family, vocabulary: int, integral: Integral, path: Path) -> Heard:
+    def _on(cls, p: Problem, family: Family, vocabulary: int, integral: Integral, path: Path) -> Screening:
         # Products of states tell the error of a path, the same for every family.
         n = p.data.n_states
         low = np.pad(products_up_to_degree(n, 2), ((0, 0), (0, integral.features.size - n)))
@@ -148,17 +158,17 @@ class Heard:
 
     def mended(self, monitor: Monitor) -> list[PowerSum]:
         """Mend the likeliest law, and again on the path that it refines."""
-        heard, laws = self, list(self.laws)
+        screened, laws = self, list(self.laws)
         for around in range(1 + REFINEMENTS):
-            laws = improved(heard.at, self.family, heard.terms, laws, monitor)
+            laws = improved(screened.at, self.family, screened.terms, laws, monitor)
             # Even on the first path, the right products leave far less than others.
-            if around == REFINEMENTS or not laws or heard.at.mean_square(laws[0]) > NEAR_PATH:
+            if around == REFINEMENTS or not laws or screened.at.mean_square(laws[0]) > NEAR_PATH:
                 break
-            path = self.integral.refined(heard.at.rates(laws[0], heard.path))
-            heard = self._on(self.p, self.family, self.vocabulary, self.integral, path)
-            laws = distinct(heard.at.refined(heard.at.best(c.products), SETTLING) for c in laws[:PROPOSED])
+            path = self.integral.refined(screened.at.rates(laws[0], screened.path))
+            screened = self._on(self.p, self.family, self.vocabulary, self.integral, path)
+            laws = distinct(screened.at.refined(screened.at.best(c.products), SETTLING) for c in laws[:PROPOSED])
         least = laws[0].criterion + NEAR_BEST if laws else np.inf
-        return [heard.at.as_law(c) for c in laws[:PROPOSED] if c.products and c.criterion < least]
+        return [screened.at.as_law(c) for c in laws[:PROPOSED] if c.products and c.criterion < least]
 
 
 def terms_along(
@@ -301,7 +311,7 @@ class Regression:
         mixed = place.mixed(terms, 2 * most)
         over = integral.over_intervals(mixed.reshape(len(integral.left), -1, mixed.shape[1]))
         operators, targets = [integral.operator(i) for i in equations.tolist()], integral.target[equations]
-        spans = [directions(operator @ over)[:, :most] for operator in operators]
+        spans = [directions(_unit(operator @ over), most) for operator in operators]
         inside = [u.T @ y for u, y in zip(spans, targets, strict=True)]
         ends = np.cumsum([0, *map(len, inside)])
         rows = tuple(slice(a, b) for a, b in itertools.pairwise(ends.tolist()))
@@ -502,9 +512,13 @@ class Regression:
 
     def as_law(self, c: Choice) -> PowerSum:
         """The law of a choice."""
-        a = np.zeros((self.place.features.states, len(c.products)))
+        n, w = self.place.features.states, np.zeros((0, self.place.features.size))
+        draft = Draft(w, np.zeros((len(self.equations), 0), dtype=bool), w != 0, NO_SUMS, self.place.path)
+        draft = made_of(c.products, draft)
+        a = np.zeros((n, len(c.products)))
         a[self.equations] = c.coefficients
-        return law_of(c.products, a, self.place.features)
+        features = Features(n, self.place.features.functions, draft.sums)
+        return PowerSum(a, draft.exponents, features).merged().compact()
 
 
 @dataclass(frozen=True, eq=False)
@@ -824,10 +838,10 @@ def widened(law: PowerSum, features: Features) -> PowerSum:
     return PowerSum(law.coefficients, w, Features(n, functions, sums))
 
 
-def directions(columns: Array) -> Array:
+def directions(columns: Array, most: int = DIRECTIONS) -> Array:
     """Orthonormal directions [rows, directions] that columns [rows, columns] span, the most important ones."""
-    u, size, _ = np.linalg.svd(_unit(columns), full_matrices=False)
-    found: Array = u[:, size > LEAST_DIRECTION * size[0]][:, :DIRECTIONS]
+    u, size, _ = np.linalg.svd(columns, full_matrices=False)
+    found: Array = u[:, size > LEAST_DIRECTION * size[0]][:, :most]
     return found
 
 

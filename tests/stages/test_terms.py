@@ -19,10 +19,10 @@ from odediscovery.stages import terms as terms_module
 from odediscovery.stages.integral_form import Path, Product, products_of
 from odediscovery.stages.terms import (
     Choice,
-    Heard,
     Place,
     Pool,
     Regression,
+    Screening,
     block_sets,
     changes_of,
     distinct,
@@ -43,9 +43,9 @@ def rounded_to_four_digits(name):
     return law, terms, np.concatenate(values), p
 
 
-def heard_of(p):
+def screened_of(p):
     """What each vocabulary says of a problem, the likeliest first."""
-    found = [Heard.of(p, family, k, Monitor()) for family in FAMILIES for k in range(len(family.vocabularies))]
+    found = [Screening.of(p, family, k, Monitor()) for family in FAMILIES for k in range(len(family.vocabularies))]
     return sorted(found, key=lambda one: one.criterion)
 
 
@@ -53,7 +53,7 @@ def heard_of(p):
 def test_the_likeliest_vocabulary_finds_published_rates_in_samples_of_four_digits(name):
     law, terms, x, p = rounded_to_four_digits(name)
     assert not p.clean
-    found = heard_of(p)[0].mended(Monitor())[0].unscaled(p.scale.state, p.scale.time)
+    found = screened_of(p)[0].mended(Monitor())[0].unscaled(p.scale.state, p.scale.time)
     np.testing.assert_allclose(found.rhs(x), law.rhs(x), atol=1e-2 * np.abs(law.rhs(x)).max())
     # One term more may be another way to write a quotient.
     assert np.count_nonzero(found.coefficients) <= 1 + terms
@@ -62,7 +62,7 @@ def test_the_likeliest_vocabulary_finds_published_rates_in_samples_of_four_digit
 def test_products_of_quotients_are_found_on_exact_samples():
     law, series = sampled(*RATES["two substrates"])
     p = prepare(series).without_noise(None)
-    found = Heard.of(p, SUMS, 0, Monitor()).mended(Monitor())[0].unscaled(p.scale.state, p.scale.time)
+    found = Screening.of(p, SUMS, 0, Monitor()).mended(Monitor())[0].unscaled(p.scale.state, p.scale.time)
     x = np.concatenate([t.values for t in series.trajectories])
     np.testing.assert_allclose(found.rhs(x), law.rhs(x), atol=1e-6)
 
@@ -70,7 +70,7 @@ def test_products_of_quotients_are_found_on_exact_samples():
 def test_real_powers_are_likelier_than_what_comes_near_them():
     law, series = sampled({"x": "-0.4*x**1.3*y**0.6", "y": "0.4*x**1.3*y**0.6 - y**0.7"}, [[2.0, 0.5], [1.0, 1.5]], 8.0)
     p = prepare(series).without_noise(None)
-    first, second, *_ = heard_of(p)
+    first, second, *_ = screened_of(p)
     assert first.family is POWERS and first.criterion < second.criterion - 100.0
     found = first.mended(Monitor())[0].unscaled(p.scale.state, p.scale.time)
     assert same_terms(found, law.power_sum, 1e-4)
@@ -78,7 +78,7 @@ def test_real_powers_are_likelier_than_what_comes_near_them():
 
 def test_each_equation_on_the_data_has_rows_and_a_variance_of_its_own():
     *_, p = rounded_to_four_digits(PREY)
-    at = Heard.of(p, SUMS, 0, Monitor()).at
+    at = Screening.of(p, SUMS, 0, Monitor()).at
     x = at.columns([Product(np.eye(at.place.features.size)[0])])
     first, second = at.rows
     assert not x[second, 0].any() and not x[first, 1].any() and x[first, 0].any()
@@ -86,13 +86,13 @@ def test_each_equation_on_the_data_has_rows_and_a_variance_of_its_own():
     assert float(at.misfit(left)) == pytest.approx(sum(float(at.misfit_of(i)(left[i])) for i in range(2)))
 
 
-def test_a_vocabulary_is_not_heard_after_the_end():
+def test_a_vocabulary_is_not_screened_after_the_end():
     *_, p = rounded_to_four_digits(PREY)
     monitor = Monitor()
     monitor.spend(60.0)
     with monitor.part(0.0):
-        heard = Heard.of(p, SUMS, 0, monitor)
-        assert heard.criterion == np.inf and not heard.mended(monitor)
+        screened = Screening.of(p, SUMS, 0, monitor)
+        assert screened.criterion == np.inf and not screened.mended(monitor)
 
 
 def test_sums_that_outgrow_their_one_lose_it():
