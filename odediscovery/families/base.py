@@ -174,6 +174,9 @@ class Seen:
     changing: Mask  # states that are not constant [states]
     # Exponents [C, states and functions] -> values of these products along the path of the data, [intervals, nodes, C].
     monomials: Callable[[Array], Array]
+    # Products that a numerator and a denominator may contain -> denominators 1 + sum_k d_k z_k that regression finds,
+    # as products z and their d.
+    denominators: Callable[[Array, Array], Sequence[tuple[Array, Array]]] = lambda above, below: ()
 
     @property
     def n_states(self) -> int:

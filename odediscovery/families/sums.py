@@ -126,6 +126,39 @@ def _quotients(seen: Seen) -> list[Shape]:
             others = [np.zeros(seen.size), *unit[[k for k in np.flatnonzero(seen.changing) if k not in (a, b)]]]
             for top in (top + other for top in (z.sum(axis=0), *z) for other in others):
                 found += [Shape(top, z, np.diag(w), -np.ones(2)), Shape(top, z, w[None], -np.ones(1))]
+    return found + _begun(seen)
+
+
+def _begun(seen: Seen) -> list[Shape]:
+    """Products of states and of what a denominator contains over each denominator that regression finds."""
+    unit = np.eye(seen.size)[np.flatnonzero(seen.changing)]
+    powers = [power * unit for power in (1.0, 2.0, 3.0, 4.0)]
+    products = [a + b for a, b in itertools.combinations(unit, 2)]
+    plain, low = (np.pad(_low(seen, degree), ((0, 0), (0, seen.size - seen.n_states))) for degree in (2, 3))
+    found = list[Shape]()
+    for below in ([*powers[0], *powers[1]], [*powers[0], *products], _positive(seen, np.vstack(powers))):
+        above = np.unique(np.vstack([low, *(z + own for z in below for own in (0.0 * unit, unit))]), axis=0)
+        for inside, weights in seen.denominators(above, np.reshape(below, (-1, seen.size))):
+            tops = np.unique(np.vstack([plain, *(z + own for z in inside for own in (0.0 * unit, unit))]), axis=0)
+            found += [Shape(top, *own) for top in tops for own in _factored(inside, weights)]
+    return found
+
+
+def _factored(inside: Array, d: Array) -> list[tuple[Array, Array, Array]]:
+    """1 + sum_k d_k z_k as one sum, and (1 + d_a z_a) (1 + d_b z_b) if it contains z_a, z_b and their product."""
+    found = [(inside, d[None], -np.ones(1))]
+    for a, b in itertools.combinations_with_replacement(range(len(d)), 2):
+        if (inside == inside[a] + inside[b]).all(axis=1).any():
+            two = a != b
+            own = (inside[[a, b]], np.diag(d[[a, b]]), -np.ones(2)) if two else (inside[[a]], d[[[a]]] / 2.0, [-2.0])
+            found.append((own[0], own[1], np.array(own[2])))
+    return found
+
+
+def _low(seen: Seen, degree: int) -> Array:
+    """Products of changing states up to a degree."""
+    rows = products_up_to_degree(seen.n_states, degree)
+    found: Array = rows[~rows[:, ~seen.changing].any(axis=1)]
     return found
 
 
@@ -139,7 +172,7 @@ def _functions(seen: Seen) -> list[Shape]:
     found += [Shape(row) for row in _of_functions(seen, EXP.name, (*(-r for r in RATES), *RATES))]
     exponentials = [k for k, f in enumerate(seen.functions, start=seen.n_states) if f.name == EXP.name]
     found += _gates(seen, [sign * rate * unit[k] for k in exponentials for sign in (-1, 1) for rate in STEEP_RATES])
-    activated = _of_functions(seen, EXP_INVERSE.name, (-30.0, -10.0, -3.0, -1.0))
+    activated = _of_functions(seen, EXP_INVERSE.name, [-(2.0**k) for k in range(6)])
     return [*found, *(Shape(row) for row in activated if _stays_away_from_zero(seen, row)), *_norms(seen)]
 
 

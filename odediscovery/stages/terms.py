@@ -55,6 +55,8 @@ from odediscovery.stages.integral_form import (
     made_of,
     products_of,
 )
+from odediscovery.stages.quotients import denominators
+from odediscovery.stages.subsets import block_sets, of_each_kind, without
 
 # Directions in which responses are compared; they are smooth, and nearly lie in a few. Smaller ones are rounding [share
 # of the largest].
@@ -65,12 +67,8 @@ MOST_INTERVALS = 150
 PATH_ERROR, REFINEMENTS = 0.25, 2
 # Mean square residual on the first path above which a law is wrong.
 NEAR_PATH = 1e4
-# Most products of an equation, sets of each size that grow on, and extensions of each.
-MOST_OF_EQUATION, BEAM, CHILDREN = 4, (None, 200, 100, 50), 12
 # Constants of each product of which a step is part of the regression.
 TANGENTS = 2
-# A column with a smaller share of its square outside of a set explains nothing beside it.
-OUTSIDE = 1e-10
 # Sets of each equation, the likeliest, that are tried in a law; combinations of them that are counted, and tried.
 LISTED, COUNTED, COMBINED = 12, 1500, 24
 # Steps in which the constants of sets settle, and sets of each size that go on.
@@ -79,8 +77,8 @@ SETTLING, SETTLED = 6, 6
 NEAR_BEST = 60.0
 # Laws that are fitted further, and that are proposed, the likeliest.
 REFINED, PROPOSED = 8, 8
-# Values of products along a law that are held at a time, and blocks whose products are; memory.
-MOST_VALUES, MOST_BLOCKS = 4_000_000, 1200
+# Values of products along a law that are held at a time; memory.
+MOST_VALUES = 4_000_000
 # A law with a criterion less by this is better [of the criterion].
 BETTER = 1.0
 
@@ -139,7 +137,13 @@ class Screening:
         low = np.pad(products_up_to_degree(n, 2), ((0, 0), (0, integral.features.size - n)))
         problem, part = integral.weighted(path, low).thinned(path, MOST_INTERVALS)
         none = PowerSum(np.zeros((n, 0)), np.zeros((0, integral.features.size)), integral.features)
-        place = Place.of(p, part.flat, none, family)
+        moving, worth = np.flatnonzero(~p.constant), constant_penalty(n, float(problem.counts[~p.constant].sum()))
+
+        def begun(above: Array, below: Array) -> list[tuple[Array, Array]]:
+            each = (denominators(problem, part, i, above, below, worth, PATH_ERROR) for i in moving.tolist())
+            return [one for found in each for one in found]
+
+        place = Place.of(p, part.flat, none, family, begun)
         terms = place.terms(family, vocabulary)
         return cls(
             family, vocabulary, p, integral, path, Regression.on_data(place, problem, terms), terms, list[Choice]()
@@ -228,6 +232,14 @@ def _features_of(p: Problem, family: Family) -> Features:
     return features_for(family, ~p.nonnegative, ~p.constant | p.data.is_control, p.scale.state)
 
 
+# Products above and below a fraction -> denominators, as products and weights.
+Regress = Callable[[Array, Array], Sequence[tuple[Array, Array]]]
+
+
+def _none(above: Array, below: Array) -> Sequence[tuple[Array, Array]]:
+    return ()
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
     """Where terms are evaluated: a path with all functions of states."""
@@ -239,7 +251,7 @@ class Place:
     law: PowerSum  # in these features
 
     @classmethod
-    def of(cls, p: Problem, path: Path, law: PowerSum, family: Family) -> Place:
+    def of(cls, p: Problem, path: Path, law: PowerSum, family: Family, denominators: Regress = _none) -> Place:
         """Where a law passes, in the functions of a family and its own."""
         changing, whole = ~p.constant | p.data.is_control, ~p.nonnegative | p.integer_exponents
         assert law.features is not None
@@ -248,7 +260,8 @@ class Place:
         def monomials(rows: Array) -> Array:
             return path.monomials(np.pad(rows, ((0, 0), (0, features.size - rows.shape[1]))))[:, None]
 
-        return cls(features, path, Seen(own.functions, family.functions, whole, changing, monomials), ~p.constant, law)
+        seen = Seen(own.functions, family.functions, whole, changing, monomials, denominators)
+        return cls(features, path, seen, ~p.constant, law)
 
     @classmethod
     def along(cls, p: Problem, along: LinearisedTrajectory, law: PowerSum, family: Family) -> Place:
@@ -563,7 +576,7 @@ class Pool:
             b = np.einsum("rcw,r->cw", x, y)
             left.append(float(y @ y) - np.einsum("cw,cw->c", b, np.linalg.solve(gram, b[..., None])[..., 0]))
         value = at.misfit(np.stack(left, axis=-1)) + self.prices
-        return [self.terms[j] for j in of_each_kind(value, self.kinds, most)]
+        return [self.terms[j] for j in of_each_kind(value[None], self.kinds, most)[1].tolist()]
 
     def sets(self, i: int, others: Choice, *, alone: bool, cheaper: bool = False) -> list[tuple[float, list[Product]]]:
         """The likeliest sets of products in one equation, beside what others have, and their criteria.
@@ -574,18 +587,24 @@ class Pool:
         at, apart, rows = self.at, np.arange(len(self.at.equations)) != i, self.at.rows[self.at.group[i]]
         columns = [at.columns(others.products)[rows, e, others.coefficients[e] != 0] for e in np.flatnonzero(apart)]
         fixed = np.hstack(columns) if columns else np.zeros((len(at.y[rows]), 0))
-        have = {t.key for t in others.without(i) if not alone}
-        charge = at.worth + np.where([t.key in have for t in self.terms], 0.0, self.prices)
-        x, y = without(fixed, self.blocks[rows, i]), without(fixed, at.y[rows])
+        given = () if alone else others.without(i)
+        have = {t.key for t in given}
+        # What others have comes as it is, without steps.
+        rest = [k for k, t in enumerate(self.terms) if t.key not in have]
+        terms, of_given = [*given, *(self.terms[k] for k in rest)], _unit(at.columns(given)[rows, i])
+        x = np.concatenate(
+            [np.pad(of_given[..., None], ((0, 0), (0, 0), (0, TANGENTS))), self.blocks[rows, i][:, rest]], 1
+        )
+        kinds = np.unique([hash(t.kind) for t in terms], return_inverse=True)[1]
+        charge = at.worth + np.concatenate([np.zeros(len(given)), self.prices[rest]])
+        x, y = without(fixed, x), without(fixed, at.y[rows])
         held = [t for t, a in zip(others.products, others.coefficients[i], strict=True) if a]
         most = sum(at.worth + at.price(t) * (t.key not in have) for t in held) if cheaper else np.inf
-        # Products without constants need no step, with which others explain more than they do in the end.
-        plain = np.flatnonzero([not at.has_constants(t) for t in self.terms])
-        exact = block_sets(x[:, plain, :1], y, charge[plain], self.kinds[plain], at.misfit_of(i), most)
-        found = [held] * cheaper + [[self.terms[plain[k]] for k in own] for own in exact[: 4 * LISTED]]
-        ranked = block_sets(x, y, charge, self.kinds, at.misfit_of(i), most)
-        of_each_size = ([own for own in ranked if len(own) == size] for size in range(1, MOST_OF_EQUATION + 1))
-        found += [[self.terms[k] for k in own] for sets in of_each_size for own in sets[: 2 * LISTED]]
+        plain = np.array([t.key in have or not at.has_constants(t) for t in terms])
+        ranked = dict[tuple[int, int], list[tuple[int, ...]]]()
+        for own in block_sets(x, y, charge, kinds, at.misfit_of(i), most):
+            ranked.setdefault((len(own), int(plain[list(own)].sum())), []).append(own)
+        found = [held] * cheaper + [[terms[k] for k in own] for sets in ranked.values() for own in sets[:LISTED]]
         return self._settled(found, i, fixed, y, have)[:LISTED]
 
     def _settled(
@@ -689,102 +708,6 @@ def mended(at: Regression, pool: Pool, laws: list[Choice], monitor: Monitor) -> 
             return laws
 
 
-def block_sets(
-    x: Array, y: Array, charge: Array, kinds: Indices, misfit: Callable[[Array], Array], most: float = np.inf
-) -> list[tuple[int, ...]]:
-    """The best sets of a few blocks of columns, of any size up to `MOST_OF_EQUATION`, the best first.
-
-        minimise  misfit(min_a |y - sum_{c in S} X_c a_c|^2) + sum_{c in S} charge_c
-
-    Sets grow by one block at a time, the best few of each size, and then lose one.
-
-    Args:
-        x: blocks of columns of norm 1 at most [rows, blocks, width].
-        y: the data [rows].
-        charge: what each block costs.
-        kinds: of blocks; only the best of the sets with the same kinds is kept.
-        misfit: of squares.
-        most: sets cost less than this.
-    """
-    rows, c, width = x.shape
-    if c > MOST_BLOCKS:
-        kept = np.sort(np.argsort(-np.square(x[:, :, 0].T @ y))[:MOST_BLOCKS])
-        some = block_sets(x[:, kept], y, charge[kept], kinds[kept], misfit, most)
-        return [tuple(kept[list(own)].tolist()) for own in some]
-    flat = x.transpose(2, 1, 0).reshape(width * c, rows)
-    gram, b, total = flat @ flat.T, flat @ y, float(y @ y)
-    own, places = gram.reshape(width, c, width, c)[:, np.arange(c), :, np.arange(c)], c * np.arange(width)
-    found, beam = list[tuple[float, tuple[int, ...]]](), list[tuple[int, ...]]([()])
-    for size in range(min(MOST_OF_EQUATION, c)):
-        growing = [chosen for chosen in beam if charge[list(chosen)].sum() + charge.min() < most]
-        if not growing:
-            break
-        tried: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {}
-        for part in np.array_split(
-            np.array(growing, dtype=int).reshape(len(growing), size), len(growing) * c * width // 60_000 + 1
-        ):
-            check_time()
-            at = (part[..., None] + places).reshape(len(part), size * width)
-            inside = gram[at[:, :, None], at[:, None, :]] + OUTSIDE * np.eye(size * width)
-            root = np.linalg.inv(np.linalg.cholesky(inside))
-            cross, carried = root @ gram[at], (root @ b[at][..., None])[..., 0]
-            r = (b - (carried[:, None] @ cross)[:, 0]).reshape(len(part), width, c)
-            gain = _gains(own, cross.reshape(len(part), size * width, width, c), r)
-            left = total - (carried**2).sum(axis=1)[:, None] - gain
-            cost = charge + charge[part].sum(axis=1)[:, None]
-            value = np.where(cost < most, misfit(np.maximum(left, 0.0)) + cost, np.inf)
-            value[np.arange(len(part))[:, None], part] = np.inf
-            for of_set, chosen in zip(value, part.tolist(), strict=True):
-                for j in (
-                    of_each_kind(of_set, kinds, CHILDREN) if size else np.flatnonzero(np.isfinite(of_set)).tolist()
-                ):
-                    whole = (*chosen, j)
-                    key = tuple(sorted(kinds[list(whole)].tolist())) if size else whole
-                    tried[key] = min(tried.get(key, (np.inf, ())), (float(of_set[j]), whole))
-        ranked = sorted(tried.values())[: BEAM[size]]
-        found, beam = found + ranked, [chosen for _, chosen in ranked]
-    for fewer in {tuple(sorted(set(chosen) - {k})) for chosen in beam for k in chosen if len(chosen) > 1}:
-        at = (np.array(fewer)[:, None] + places).ravel()
-        left = total - b[at] @ np.linalg.solve(gram[np.ix_(at, at)] + OUTSIDE * np.eye(len(at)), b[at])
-        found.append((float(misfit(np.maximum(left, 0.0))) + charge[list(fewer)].sum(), fewer))
-    return [chosen for _, chosen in sorted(found)]
-
-
-def _gains(own: Array, cross: Array, r: Array) -> Array:
-    """Squares that blocks explain beside sets, one column of a block after another, [sets, blocks].
-
-    Args:
-        own: products of the columns of a block [blocks, width, width].
-        cross: orthonormal columns of sets times those of blocks [sets, columns, width, blocks].
-        r: what sets leave of the data times the columns of blocks [sets, width, blocks].
-    """
-    width = own.shape[1]
-    m = [
-        [own[:, v, w] - np.einsum("mkc,mkc->mc", cross[:, :, v], cross[:, :, w]) for w in range(v + 1)]
-        for v in range(width)
-    ]
-    rest, gain = [r[:, v] for v in range(width)], np.zeros(r[:, 0].shape)
-    for v in range(width):
-        usable = m[v][v] > OUTSIDE * own[:, v, v]
-        share = np.where(usable, 1.0 / np.where(usable, m[v][v], 1.0), 0.0)
-        gain = gain + rest[v] ** 2 * share
-        for w in range(v + 1, width):
-            factor = m[w][v] * share
-            rest[w] = rest[w] - factor * rest[v]
-            for u in range(v + 1, w + 1):
-                m[w][u] = m[w][u] - factor * m[u][v]
-    return gain
-
-
-def of_each_kind(value: Array, kinds: Indices, most: int) -> list[int]:
-    """The indices of the least values, no two of a kind."""
-    first: dict[int, int] = {}
-    order = np.argsort(value)[: 8 * most]
-    for j, kind in zip(order[np.isfinite(value[order])].tolist(), kinds[order].tolist(), strict=False):
-        first.setdefault(kind, j)
-    return list(first.values())[:most]
-
-
 def changes_of(products: Sequence[Product], seen: Seen) -> list[Product]:
     """Return products with one factor more, x, 1/x, 1/(1 + b z) or z/(1 + b z), or one product z more in a sum.
 
@@ -843,16 +766,6 @@ def directions(columns: Array, most: int = DIRECTIONS) -> Array:
     u, size, _ = np.linalg.svd(columns, full_matrices=False)
     found: Array = u[:, size > LEAST_DIRECTION * size[0]][:, :most]
     return found
-
-
-def without(fixed: Array, x: Array) -> Array:
-    """Return x [rows, ...] without what it has in common with some columns [rows, columns]."""
-    size = column_norms(fixed)
-    if not size.any():
-        return x
-    q = np.linalg.qr(fixed[:, size > 0] / size[size > 0])[0]
-    rest: Array = x - np.tensordot(q, np.tensordot(q.T, x, axes=1), axes=1)
-    return rest
 
 
 def _unit(columns: Array) -> Array:
