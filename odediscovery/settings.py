@@ -1,8 +1,8 @@
 """Options of a fit, their defaults, and the recipes; standard library only, so that `--help` needs no torch.
 
-A recipe is a set of defaults: `default` is ours, `neural` trains networks without growing laws, `paper` trains as in
-the paper, `as-run` as the original Julia code ran (RMSProp with decay 0.9, Euler with a step of one time unit, gates
-whose gradient stops outside [0, 1]).
+A recipe is a set of defaults: `default` is ours, `neural` trains networks alone, `paper` trains as in the paper,
+`as-run` as the original Julia code ran (RMSProp with decay 0.9, Euler with a step of one time unit, gates whose
+gradient stops outside [0, 1]).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Settings:
     device: str = _option("cpu", "where networks are trained: cpu, or cuda for a GPU")
     unit: str = _option("RealNPU", "power unit of the first layer: RealNPU, NPU or Dense")
     gradients: str = _option("odeint", "gradients of training: odeint, odeint-adjoint or closed-form")
-    grow: bool = _option(True, "propose laws by growing, by regression and by name")
+    grow: bool = _option(True, "propose laws by regression and by name")
     l1: float = _option(0.01, "weight of the L1 norm of all parameters")
     adam_steps: int = _option(1200, "gradient steps before LBFGS")
     learning_rate: float = _option(0.015, "largest learning rate of the gradient steps")
@@ -110,7 +110,7 @@ class Settings:
                 yield str(unknown_name(kind, getattr(self, name), known))
         if self.members < 1 and not (self.recipe == "default" and self.grow):
             yield (
-                f"--members {self.members} leaves nothing to start from but grown laws: it needs --grow and --recipe "
+                f"--members {self.members} leaves nothing to start from but regression: it needs --grow and --recipe "
                 "default"
             )
         if not self.published and self.unit == "Dense":
@@ -122,7 +122,7 @@ class Settings:
             yield f"--gradients {self.gradients} needs --recipe default or neural; recipe {self.recipe} has its own"
         if self.recipe == "neural" and (self.grow or self.integer_exponents):
             option = "--grow" if self.grow else "--integer-exponents"
-            yield f"{option} needs --recipe default; recipe neural grows no laws, and trains real exponents"
+            yield f"{option} needs --recipe default; recipe neural uses no regression, and trains real exponents"
         of_default = (*KNOWLEDGE, *RECORDED)
         if self.published and any(map(self._is_set, of_default)):
             names = ", ".join(map(flag_of, of_default))

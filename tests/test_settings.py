@@ -47,7 +47,7 @@ def test_what_a_file_holds_makes_the_same_settings_again():
         ({"unit": "realnpu"}, "did you mean 'RealNPU'"),
         ({"unit": "Dense"}, "--unit Dense needs --recipe paper or as-run"),
         ({"recipe": "neural", "unit": "Dense"}, "recipe neural reads its equations from power units, RealNPU or NPU"),
-        ({"recipe": "neural", "grow": True}, "--grow needs --recipe default; recipe neural grows no laws"),
+        ({"recipe": "neural", "grow": True}, "--grow needs --recipe default; recipe neural uses no regression"),
         ({"gradients": "odeint_adjoint"}, "did you mean 'odeint-adjoint'"),
         ({"recipe": "paper", "gradients": "closed-form"}, "--gradients closed-form needs --recipe default or neural"),
         ({"memmbers": 3}, "unknown option 'memmbers': did you mean 'members'"),

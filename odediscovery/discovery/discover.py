@@ -116,7 +116,7 @@ def discover(
         series = with_even_times(series)
     earlier, later = split(series, settings.holdout)
     # The matrices of a fit are small and many, so threads spend more time waiting than multiplying. On two cores
-    # growing took six times the processor time without a limit.
+    # regression took six times the processor time without a limit.
     one = threadpool_limits(settings.threads or 1, user_api="blas")
     with at_most(settings.max_memory), one, drawn(monitor, settings.max_seconds) as hears:
         found = _search(earlier, settings, hears, before, families)

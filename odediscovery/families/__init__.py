@@ -1,6 +1,6 @@
 """Registry of the families of laws, from simple to rich.
 
-A new family is one file that makes a `Family`, and one line here that imports it; growing,
+A new family is one file that makes a `Family`, and one line here that imports it; searching,
 printing, penalties, documentation and every test over the registry then find it.
 """
 
@@ -15,11 +15,9 @@ from odediscovery.families.base import (
     TRIGONOMETRIC,
     Family,
     Function,
-    Inner,
     Seen,
     Shape,
     StateFunction,
-    Terms,
 )
 from odediscovery.families.sums import SUMS
 
@@ -42,9 +40,7 @@ __all__ = [
     "TRIGONOMETRIC",
     "Family",
     "Function",
-    "Inner",
     "Seen",
     "Shape",
     "StateFunction",
-    "Terms",
 ]

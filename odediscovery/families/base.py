@@ -5,7 +5,7 @@
     prod_k z_k^v_k (1 + b prod z^m)^u     sums:       powers of a sum, for saturation
 
 Everything here uses numpy and is independent of data, laws and fits, so that a new family is one file
-and one line of the registry: parsing, printing, penalties, growing and the documentation follow.
+and one line of the registry: parsing, printing, penalties, regression and the documentation follow.
 
 The two simplest families are defined here, too: sums of products of real powers, one power unit followed by one sum,
 and the same with sin and cos of a state among the factors.
@@ -151,20 +151,6 @@ def rows_of(width: int, factors: Sequence[int], choices: Sequence[Sequence[float
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
-    """C candidates prod_k z_k^rows[c, k]."""
-
-    rows: Array  # [C, states and functions]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def and_also(self, other: Terms) -> Terms:
-        """These candidates followed by others."""
-        return Terms(np.concatenate([self.rows, other.rows]))
-
-
-@dataclass(frozen=True, eq=False)
 class Seen:
     """The information about the data from which a family proposes terms."""
 
@@ -202,15 +188,6 @@ class Shape:
     power: Array = field(default_factory=lambda: np.zeros(0))  # [sums]
 
 
-@dataclass(frozen=True, eq=False)
-class Inner:
-    """What the inner layers of a chain are made of."""
-
-    sums: Array  # products that sums may contain [products, states and functions]
-    factors: Array  # products with functions of states, beside low powers of states [products, states and functions]
-    shapes: Sequence[Shape] = ()  # terms with constants that growth from 0 misses
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Family:
     """A family of laws: its features, its candidate terms and its place in the search."""
@@ -219,13 +196,9 @@ class Family:
     says: str  # form of its terms, for the documentation
     chain: str  # its units in the notation of networks
     richness: float  # families are tried in increasing order, starting from sums of powers, 1
-    # The terms by which a law may be grown. A coarse grid is sufficient: exponents and constants of sums are fitted
-    # afterwards.
-    candidates: Callable[[Seen], Terms]
-    # What equations are grown of factor by factor, from simple to rich; None if they are not.
-    inner: Callable[[Seen], Sequence[Inner]] | None = None
-    # Vocabularies, from simple to rich, of terms along a law that follows noisy data; the candidates if there are none.
-    along: tuple[Callable[[Seen], Sequence[Shape]], ...] = ()
+    # Vocabularies of terms, from simple to rich, on a coarse grid of constants, which are fitted.
+    vocabularies: tuple[Callable[[Seen], Sequence[Shape]], ...]
+    sums: bool = False  # whether its terms have sums
     functions: tuple[StateFunction, ...] = ()  # functions of a state among the features
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False
@@ -234,11 +207,6 @@ class Family:
 
     def __repr__(self) -> str:
         return f"Family({self.name!r})"
-
-    @property
-    def vocabularies(self) -> tuple[Callable[[Seen], Sequence[Shape]], ...]:
-        """`along`, or the candidates."""
-        return self.along or (lambda seen: [Shape(row) for row in self.candidates(seen).rows],)
 
     def features(self, nonnegative: Mask, changing: Mask, size: Array) -> tuple[Function, ...]:
         """Its functions of all changing states, which are in the user's units divided by `size` [states]."""
@@ -302,7 +270,7 @@ def _products_up_to(
     return np.stack(rows)
 
 
-def products(seen: Seen) -> Terms:
+def products(seen: Seen) -> list[Shape]:
     """Products of at most three of a family's states and functions."""
     n, of = seen.n_states, {f.name: f for f in seen.definitions}
     usable = [*np.flatnonzero(seen.changing).tolist(), *range(n, seen.size)]
@@ -326,7 +294,7 @@ def products(seen: Seen) -> Terms:
     crowded, triples = (a**2 - b) // 2 > MAX_COARSE, (c**3 - 3 * c * d + 2 * e) // 6
     largest = 1 if math.comb(len(usable), 2) > MAX_COARSE else 3 if triples <= MAX_TRIPLES else 2
     rows = _products_up_to(largest, seen.size, usable, lambda k, s: ONCE if s == 2 and crowded else exponents(k, s))
-    return Terms(rows)
+    return [Shape(row) for row in rows]
 
 
 POWERS = Family(
@@ -334,7 +302,7 @@ POWERS = Family(
     says="sums of products of real powers of states",
     chain="NPU -> NAU",
     richness=1,
-    candidates=lambda seen: Terms(powers_of(seen.integer, seen.changing)),
+    vocabularies=(lambda seen: [Shape(row) for row in powers_of(seen.integer, seen.changing)],),
     real_exponents=True,
 )
 TRIGONOMETRIC = Family(
@@ -344,6 +312,6 @@ TRIGONOMETRIC = Family(
     richness=2,
     # Sines of an amount fit any smooth curve: a quotient is the more likely law.
     richness_of_amounts=3.5,
-    candidates=products,
+    vocabularies=(products,),
     functions=(SIN, COS),
 )

@@ -7,68 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.families.base import (
-    ABS,
-    EXP,
-    EXP_INVERSE,
-    LOG,
-    Family,
-    Inner,
-    Seen,
-    Shape,
-    Terms,
-    powers_of,
-    products_up_to_degree,
-    rows_of,
-)
+from odediscovery.families.base import ABS, EXP, EXP_INVERSE, LOG, Family, Seen, Shape, products_up_to_degree, rows_of
 from odediscovery.runtime.arrays import Array
-
-
-def _inner(seen: Seen) -> list[Inner]:
-    """The vocabularies, from simple to rich.
-
-    Sums of states and squares; of higher powers and ratios; of exponentials; then beside inverse powers, logarithms
-    and exp(-1/x); last, of powers that begin between whole numbers and are fitted. Cubes, and sizes of states that
-    change sign (drag), and roots (outflow) may stand outside of the first sums. Each vocabulary has few products:
-    more that are alike would hide those of the law.
-    """
-    states = np.flatnonzero(seen.changing).tolist()
-    low, higher = (_powers(seen, exponents) for exponents in ((1.0, 2.0), (1.0, 2.0, 3.0, 4.0)))
-    (cubes, products) = (
-        _powers(seen, (3.0,)),
-        [np.add(*pair) for pair in itertools.combinations(_powers(seen, (1.0,)), 2)],
-    )
-    ratios = [row for pair in itertools.permutations(states, 2) for row in rows_of(seen.size, pair, [(1.0,), (-1.0,)])]
-    logarithms, exponentials = (
-        _of_functions(seen, name, powers) for name, powers in ((LOG.name, (1.0,)), (EXP.name, (-3.0, -1.0, 1.0, 3.0)))
-    )
-    activated = [
-        row
-        for row in _of_functions(seen, EXP_INVERSE.name, (-30.0, -10.0, -3.0, -1.0))
-        if _stays_away_from_zero(seen, row)
-    ]
-    gates = [row for row in exponentials if abs(row[seen.n_states :]).max() == 3.0 and not row[: seen.n_states].any()]
-
-    real = np.flatnonzero(seen.changing & ~seen.integer).tolist()
-    roots = [row for k in real for row in rows_of(seen.size, [k], [(0.5,)])]
-    norms = _norms(seen)
-
-    def words(sums: Sequence[Array], factors: Sequence[Array] = (), shapes: Sequence[Shape] = ()) -> Inner:
-        return Inner(_positive(seen, sums), np.reshape(factors, (-1, seen.size)), (*shapes, *norms))
-
-    found = [
-        words(low, [*cubes, *roots, *_of_functions(seen, ABS.name, (1.0,))]),
-        words([*higher, *ratios, *products], cubes),
-        words([*_powers(seen, (1.0,)), *gates], exponentials, _gates(seen, [*_positive(seen, gates)])),
-        # A pole at 0 of a state of which only a change was measured is one at any value.
-        words(low, [*_powers(seen, (-1.0,)), *ratios], _poles(seen)),
-        words(low, logarithms),
-    ]
-    if activated:
-        found.append(words(low, activated))
-    if real:  # Hill functions as they are measured
-        found.append(words([row for k in real for row in rows_of(seen.size, [k], [(1.5, 2.5, 3.5)])]))
-    return found
 
 
 def _powers(seen: Seen, exponents: Sequence[float]) -> list[Array]:
@@ -93,12 +33,6 @@ def _positive(seen: Seen, rows: Sequence[Array]) -> Array:
     """The products that are positive along the path of the data."""
     every = np.reshape(rows, (len(rows), seen.size))
     return every[(seen.monomials(every) > 0).all(axis=(0, 1))]
-
-
-def _whole_powers(seen: Seen) -> Terms:
-    rows = powers_of(seen.integer, seen.changing)
-    whole = np.all(rows == np.round(rows), axis=1)
-    return Terms(np.pad(rows[whole], ((0, 0), (0, len(seen.functions)))))
 
 
 # Coefficients inside sums begin at these values, in the inverse of the median of their product.
@@ -136,7 +70,7 @@ def _begun(seen: Seen) -> list[Shape]:
     products = [a + b for a, b in itertools.combinations(unit, 2)]
     plain, low = (np.pad(_low(seen, degree), ((0, 0), (0, seen.size - seen.n_states))) for degree in (2, 3))
     found = list[Shape]()
-    for below in ([*powers[0], *powers[1]], [*powers[0], *products], _positive(seen, np.vstack(powers))):
+    for below in ([*powers[0], *powers[1]], [*powers[0], *products], _positive(seen, [*np.vstack(powers)])):
         above = np.unique(np.vstack([low, *(z + own for z in below for own in (0.0 * unit, unit))]), axis=0)
         for inside, weights in seen.denominators(above, np.reshape(below, (-1, seen.size))):
             tops = np.unique(np.vstack([plain, *(z + own for z in inside for own in (0.0 * unit, unit))]), axis=0)
@@ -198,21 +132,6 @@ def _norms(seen: Seen) -> list[Shape]:
     return found
 
 
-def _poles(seen: Seen) -> list[Shape]:
-    """1 / (1 - x/a) and 1 / (1 - x/a)^2, alone and times a state, with a beyond the values of x."""
-    unit, states, found = np.eye(seen.size), np.flatnonzero(seen.changing).tolist(), list[Shape]()
-    for k in states:
-        x = seen.monomials(unit[[k]])
-        low, high = float(x.min()), float(x.max())
-        for beyond in (0.2 * (high - low), high - low):
-            # Beyond zero, saturation has the pole.
-            ends = ((high + beyond) if high > 0.0 else 0.0, (low - beyond) if low < 0.0 else 0.0)
-            for end, power in itertools.product(filter(None, ends), (-1.0, -2.0)):
-                tops = (np.zeros(seen.size), *unit[states])
-                found += [_one_sum(top, unit[k], -1.0 / end, power) for top in tops]
-    return found
-
-
 def _plain(seen: Seen) -> list[Shape]:
     """Low products of states, alone and over a state, and logarithms of states, alone and beside a state."""
     n, unit = seen.n_states, np.eye(seen.n_states)[np.flatnonzero(seen.changing)]
@@ -244,8 +163,7 @@ SUMS = Family(
     "Gompertz, Arrhenius, drag",
     chain="Functions -> NPU -> NAU -> NPU -> NAU",
     richness=3,
-    candidates=_whole_powers,
-    inner=_inner,
-    along=(_quotients, _functions),
+    vocabularies=(_quotients, _functions),
+    sums=True,
     functions=(EXP, EXP_INVERSE, LOG, ABS),
 )

@@ -6,8 +6,7 @@ chaos; one window over the whole trajectory, with a fitted start, gives the maxi
 intervals is integrated interval by interval, so that no Runge-Kutta stage reads the next interval's duration.
 
 The optimisers do not depend on the equations. `levenberg_marquardt` can evaluate any subset of its members; `descend`
-evaluates all together, where members have their own data: groups, and flows by the ten thousand. A third loop, in
-`stages/grow.py`, maximises a likelihood with unknown variances and eliminated coefficients.
+evaluates all together, where members have their own data: groups, and flows by the ten thousand.
 """
 
 from __future__ import annotations

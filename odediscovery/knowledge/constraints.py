@@ -22,7 +22,7 @@ import sympy
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.families import EXP_INVERSE, STATE_FUNCTIONS, Family, Seen, Terms
+from odediscovery.families import EXP_INVERSE, STATE_FUNCTIONS, Family, Seen, Shape
 from odediscovery.laws.equations import Equations, read_law
 from odediscovery.laws.expressions import exact, identifiers, join_terms, quoted
 from odediscovery.laws.power_sum import Features, PowerSum
@@ -482,19 +482,19 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
     for row, law, own in zip(rows, laws, features, strict=True):
         row[[*range(len(states)), *(len(states) + placed.index(f) for f in own.functions)]] = law.exponents[0]
 
-    def candidates(seen: Seen) -> Terms:
+    def given(seen: Seen) -> list[Shape]:
         if seen.n_states != len(states):
             raise InputError(f"the library {name!r} is of {len(states)} states, got data of {seen.n_states}")
         # Skip candidates with states that are constant in these data.
         constant = np.flatnonzero(~seen.changing)
-        return Terms(rows[~np.any(rows[:, constant] != 0.0, axis=1)])
+        return [Shape(row) for row in rows if not row[constant].any()]
 
     return Family(
         name,
         f"sums of {len(terms)} terms given by the user",
         "Functions -> NPU -> NAU",
         richness=0,
-        candidates=candidates,
+        vocabularies=(given,),
         placed=placed,
     )
 

@@ -486,7 +486,7 @@ SETTLED = 1e-8
 
 # The stage that proposes a law: terms added one by one on the integral form; networks trained from
 # random starts; least squares over a library of terms; a textbook law; "" if there was no search.
-FoundBy: TypeAlias = Literal["growing", "training", "regression", "textbook", ""]
+FoundBy: TypeAlias = Literal["training", "regression", "textbook", ""]
 
 # A sum of powers, or a form with named constants.
 Law = TypeVar("Law", PowerSum, FilledForm)

@@ -81,7 +81,7 @@ class Discovery:
         profiles: intervals of constants by profile likelihood, if requested.
         named: the constants of a form that the user wrote down, if one was fitted.
         textbook: the constants of a law with a name as textbooks write them, if the chosen equations are one.
-        found_by: the stage that proposed `equations`: growing, training, regression or textbook; "" if none did or
+        found_by: the stage that proposed `equations`: training, regression or textbook; "" if none did or
             the stage is unknown.
         population: what groups share and how they differ, if their constants may.
 
@@ -505,9 +505,8 @@ def asked_times(times: Any, series: TimeSeries) -> Array:
 # Keys of `result.json` that are left out when empty.
 _IF_ANY = {"doubts", "since", "spare_digits", "profiles", "named_constants", "name", "textbook", "population"}
 _STAGES = {
-    "growing": "term by term on the integral form",
     "training": "networks trained from random starts, then pruned",
-    "regression": "least squares over a library of terms",
+    "regression": "least squares over a vocabulary of terms",
     "textbook": "a law with a name, fitted to whole trajectories",
 }
 

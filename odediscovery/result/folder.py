@@ -180,7 +180,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     # the law or the messages that doubt it.
     freedom, found_by = document.get("intervals", {}).get("degrees_of_freedom"), document.get("found_by")
     if found_by is not None and found_by not in get_args(FoundBy):
-        raise InputError("'found_by' should be growing, training, regression, textbook or null")
+        raise InputError("'found_by' should be training, regression, textbook or null")
     start_errors, doubts = document.get("initial_value_errors"), _texts(document.get("doubts", []), "doubts")
     texts = _texts(document["messages"], "messages")
     model = _companion(document, folder, "model.npz") or b""

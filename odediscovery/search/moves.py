@@ -20,7 +20,6 @@ from scipy.special import ndtri
 from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family
 from odediscovery.judge.claim import (
     CONSTANTS,
-    LAST_DIGITS,
     UNDERESTIMATED,
     doubtful,
     has_cancelling_terms,
@@ -71,10 +70,10 @@ def each_alone(p: Problem) -> Candidate:
     sources = rate - own * centre
     moving = ~p.constant
     a = np.column_stack([np.where(moving, sources, 0.0), np.diag(np.where(moving, own, 0.0))])
-    return as_grown(p, PowerSum(a, np.vstack([np.zeros((1, n)), np.eye(n)])))
+    return as_proposed(p, PowerSum(a, np.vstack([np.zeros((1, n)), np.eye(n)])))
 
 
-def as_grown(p: Problem, law: PowerSum) -> Candidate:
+def as_proposed(p: Problem, law: PowerSum) -> Candidate:
     """Make a candidate of an unpruned law, its constants unchanged except for known ones."""
     law = apply_knowledge(p, law)
     squares = interval_squares(law, p)[~p.constant]
@@ -91,7 +90,7 @@ def warm_start(p: Problem, laws: Sequence[PowerSum], monitor: Monitor) -> list[C
         # On clean data, rich laws have nothing to prune.
         rich = [law for law in scaled if law.features is not None]
         scaled = [law for law in scaled if law.features is None]
-        found = [as_grown(p, law) for law in rich]
+        found = [as_proposed(p, law) for law in rich]
     for whole in (True, False):
         alike = [law for law in scaled if all_whole(law.exponents) is whole]
         with contextlib.suppress(NoRoomError):
@@ -184,7 +183,7 @@ class Proposal:
     whole: bool = False  # whether their exponents are whole numbers and stay fixed
     # Whether residuals are nearly linear in the constants: elimination may remove several at once, if BIC approves.
     linear: bool = False
-    found_by: FoundBy | Sequence[FoundBy] = "growing"  # the stage that they come from, or that of each
+    found_by: FoundBy | Sequence[FoundBy] = "regression"  # the stage that they come from, or that of each
 
     def source(self, law: int) -> FoundBy:
         """Return the stage that a law comes from."""
@@ -201,13 +200,13 @@ class Pruning:
     says: str  # in words
     how: Elimination = USUAL  # how hard
     fitted: bool = False  # whether the constants are nearly right already
-    as_grown: bool = False  # whether the laws stay unpruned
+    as_proposed: bool = False  # whether the laws stay unpruned
 
     def candidates(self, at: Search, proposal: Proposal) -> list[Candidate]:
         """Prune the laws of a proposal to candidates."""
         p = at.problem
-        if self.as_grown:
-            return [as_grown(p, law) for law in proposal.laws]
+        if self.as_proposed:
+            return [as_proposed(p, law) for law in proposal.laws]
         try:
             return prune_laws(
                 p,
@@ -220,7 +219,7 @@ class Pruning:
             )
         except NoRoomError:
             at.monitor.note(event=OUT_OF_MEMORY)
-            return [as_grown(p, law) for law in proposal.laws]
+            return [as_proposed(p, law) for law in proposal.laws]
 
 
 @dataclass(frozen=True)
@@ -389,12 +388,6 @@ def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
     # of noise all stay within `least` by chance only. Much smaller residuals are not rounding.
     least = ndtri(0.5 + 0.5 * BY_CHANCE ** (1.0 / np.isfinite(ratio).sum(axis=0)))
     return bool((usual & (largest < np.minimum(least, FARTHEST_ROUNDING))).all())
-
-
-def leaves_last_digits(at: Search) -> bool:
-    """Whether the residuals of the simplest law on intervals are the last digits of numbers and solvers."""
-    p = at.problem
-    return bool((interval_squares(simplest(at.candidates, p).law, p)[~p.constant] < LAST_DIGITS).all())
 
 
 def has_odd_powers(at: Search, best: Candidate) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,20 +30,19 @@ from odediscovery.judge.claim import autocorrelated, interval_squares, is_explai
 from odediscovery.judge.criterion import SOLVER, SYSTEMATIC, Verdict, judge_on, misfit, non_dominated
 from odediscovery.laws.power_sum import Free, PowerSum, but_whole_powers, none_free
 from odediscovery.laws.records import SETTLED, Candidate, Judged, Polished
-from odediscovery.networks.chain import Chain, chain_of, laws_of
+from odediscovery.networks.chain import chain_of, laws_of
 from odediscovery.problem.problem import Problem, apply_knowledge_to_fit, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import carried_along, residuals
-from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish_on, sharpened
-from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
+from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, has_whole_powers, window_length
 from odediscovery.stages.regression import allowed_products, library_law, polynomials
 from odediscovery.stages.terms import Screening
 
 EVALUATIONS = 25  # most evaluations of a polish
 FOLLOWING = 10  # most evaluations to bring a law near the data
-EXACT_SHARE = 0.3  # of the search's time, for laws grown on noisy samples that may be exact
+EXACT_SHARE = 0.3  # of the search's time, for laws of noisy samples that may be exact
 LOST = 0.3  # unexplained share of the variance above which a law has lost the trajectories
 # The same limit for laws without residuals on windows: chaos magnifies solver errors, but a law that has lost the
 # trajectories leaves all of the variance unexplained.
@@ -269,8 +268,8 @@ def _growth(p: Problem, carried: Sequence[Array], length: int) -> float:
     return squares / max(count, 1)
 
 
-def is_growable(p: Problem) -> bool:
-    """Whether noise is low enough for growth on the integral form."""
+def suits_integral_form(p: Problem) -> bool:
+    """Whether noise is low enough for regression on the integral form."""
     return bool(p.noisiness <= 0.02)
 
 
@@ -297,17 +296,13 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     # More noise than 5 % is not only curvature.
     if not p.clean and p.noisiness <= 0.05:
         with monitor.part(EXACT_SHARE):
-            for laws in _sought_on_exact(p, taken, monitor):
-                if laws and _leaves_nothing(laws[0], taken):
-                    return p.without_noise(laws[0])
+            families = [TRIGONOMETRIC] * bool((~p.nonnegative & ~p.constant).any()) + [SUMS]
+            screened = [Screening.of(taken, f, k, monitor) for f in families for k in range(len(f.vocabularies))]
+            for one in sorted(screened, key=lambda one: one.criterion):
+                law = next(iter(one.mended(monitor)), None) if one.is_near else None
+                if law is not None and _leaves_nothing(law, taken):
+                    return p.without_noise(law)
     return p
-
-
-def _sought_on_exact(p: Problem, taken: Problem, monitor: Monitor) -> Iterator[Sequence[PowerSum]]:
-    """Yield laws found on samples taken as exact: of sines where a state changes its sign, and of chains."""
-    if (~p.nonnegative & ~p.constant).any():
-        yield Screening.of(taken, TRIGONOMETRIC, 0, monitor).mended(monitor)
-    yield grow_chains(taken, family=SUMS, monitor=monitor)
 
 
 def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
@@ -379,16 +374,13 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
         return law
     if left > near:
         return None
-    chain = chain_of([law], taken.nonnegative, whole=True)
-    for accuracy in (ACCURACY, ACCURACY_CLEAN):
-        chain = _fitted(chain, taken, accuracy, monitor)
-        if _leaves_noise(laws_of(chain)[0], p, taken):
-            break
-    return laws_of(chain)[0]
+    law = _fitted_to_intervals(law, taken, ACCURACY, monitor)
+    return law if _leaves_noise(law, p, taken) else _fitted_to_intervals(law, taken, ACCURACY_CLEAN, monitor)
 
 
-def _fitted(chain: Chain, p: Problem, accuracy: float, monitor: Monitor) -> Chain:
+def _fitted_to_intervals(law: PowerSum, p: Problem, accuracy: float, monitor: Monitor) -> PowerSum:
     """Fit the law to intervals, refining solver steps until they suffice for the fitted law."""
+    chain = chain_of([law], p.nonnegative, whole=has_whole_powers(law))
     windows, grid = short_windows(p), None
     for _ in range(4):
         windows = windows.refined(chain, chain.theta, accuracy)
@@ -398,7 +390,7 @@ def _fitted(chain: Chain, p: Problem, accuracy: float, monitor: Monitor) -> Chai
         residuals = ShortResiduals(windows, chain)
         fit = levenberg_marquardt(residuals, chain.theta, chain.free, steps=20, monitor=monitor)
         chain = chain.replace(fit.unknowns)
-    return chain
+    return laws_of(chain)[0]
 
 
 def _leaves_noise(law: PowerSum, p: Problem, taken: Problem) -> bool:

@@ -1,7 +1,7 @@
 """The default search: the table of its moves, the functions that propose laws, and the choice of families.
 
-Proposed laws come from the textbook library, from regression, from term-by-term growth on the integral form (exact on
-clean data), or from random networks trained by Adam and LBFGS with an L1 penalty (robust to noise). The laws of one
+Proposed laws come from the textbook library, from regression on the integral form (exact on clean data) or along the
+trajectory of a law (in noise), or from random networks trained by Adam and LBFGS with an L1 penalty. The laws of one
 proposal are pruned side by side: on one-interval windows from measured states if the data are clean, otherwise on long
 windows with fitted starts, where the noise of a start cannot pass for dynamics. Moves run from cheap to expensive.
 """
@@ -22,7 +22,7 @@ from odediscovery.families import FAMILIES, LOG, TRIGONOMETRIC, Family, Function
 from odediscovery.judge.claim import TERMS, interval_squares, is_explained, is_short, memory
 from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.records import Candidate, FittedForm, FoundBy
+from odediscovery.laws.records import Candidate, FittedForm
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.monitor import Monitor, TimeIsUp
 from odediscovery.search.moves import (
@@ -43,7 +43,6 @@ from odediscovery.search.moves import (
     is_named,
     is_rounding,
     is_settled,
-    leaves_last_digits,
     leaves_noise_alone,
     leaves_only_rounding,
     likeliest,
@@ -53,32 +52,19 @@ from odediscovery.search.moves import (
     simplest,
     warm_start,
 )
-from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law
+from odediscovery.search.refinement import NEAR, fit_library, is_coarse, plain_law, suits_integral_form
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.chains import grow_chains
-from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
 from odediscovery.stages.regression import fewest_terms, polynomials
 from odediscovery.stages.terms import BETTER, NEAR_BEST, Screening, terms_along
 from odediscovery.textbook.fit import as_law, criterion_of
 
-GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are sought
-# Of the time left, for screening all vocabularies, for all chains in exact data, where hardly anything else finds what
-# they do, and for each regression along a law.
-SCREENING_SHARE, CHAINS_SHARE, ALONG_SHARE = 0.5, 0.8, 0.5
+# Of the time left, for screening all vocabularies, and for each regression along a law.
+SCREENING_SHARE, ALONG_SHARE = 0.5, 0.5
 FAR_FROM_NOISE = 1000.0  # residuals of a law that is not pruned further [mean square, in units of the noise]
 MANY_STATES = 10  # most changing states for which terms are sought in every vocabulary
-
-
-def grow_powers(at: Search, most: int) -> list[PowerSum]:
-    """Grow sums of real powers on the integral form, the best first."""
-    p = at.problem
-    if not at.settings.grow or not is_growable(p):
-        return []
-    at.monitor.stage("grow", 1)
-    return [law for law in grow(p, max_monomials=most, monitor=at.monitor) if law.n_monomials][:GROWN]
 
 
 def exact_law(at: Search) -> Iterator[Proposal]:
@@ -87,21 +73,21 @@ def exact_law(at: Search) -> Iterator[Proposal]:
     if law is not None:
         whole = all_whole(law.exponents)
         # Over one sample interval, solutions are nearly linear in the coefficients.
-        yield dataclasses.replace(_as_they_are([law], whole=whole), found_by="regression")
+        yield _as_they_are([law], whole=whole)
         short = fewest_terms(simplest(at.new, at.problem).law, at.problem) if at.new and whole else None
         if short is not None:
-            yield Proposal([short], whole=True, linear=True, found_by="regression")
+            yield Proposal([short], whole=True, linear=True)
 
 
 def plain_exact_law(at: Search) -> Iterator[Proposal]:
     """Propose the law of `exact_law` without terms that vanish once all constants are exact; see `plain_law`.
 
-    A law that was grown was simplified before.
+    A law with functions or sums was simplified before.
     """
     law = at.problem.exact
     found = law if law is None or law.features is not None else plain_law(law, at.problem)
     if found is not None:
-        yield Proposal([found], whole=True, found_by="regression")
+        yield Proposal([found], whole=True)
 
 
 def named_laws(at: Search) -> Iterator[Proposal]:
@@ -116,11 +102,11 @@ def named_laws(at: Search) -> Iterator[Proposal]:
 
 
 def near(laws: Callable[[Search], Iterator[Proposal]]) -> Callable[[Search], Iterator[Proposal]]:
-    """Drop laws whose residuals are too large to be worth pruning from proposals; see `is_near`."""
+    """Drop laws whose residuals are too large to be worth pruning, if there are others; see `is_near`."""
 
     def nearest(at: Search) -> Iterator[Proposal]:
         for proposal in laws(at):
-            kept = [k for k, law in enumerate(proposal.laws) if is_near(law, at.problem)]
+            kept = [k for k, law in enumerate(proposal.laws) if not at.candidates or is_near(law, at.problem)]
             source = [proposal.source(k) for k in kept]
             yield dataclasses.replace(proposal, laws=[proposal.laws[k] for k in kept], found_by=source)
 
@@ -143,17 +129,11 @@ def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
     return [law for law in laws if law.features is not None and law.features.functions]
 
 
-def few_powers(at: Search) -> Iterator[Proposal]:
-    """Propose grown laws of few monomials."""
-    powers = grow_powers(at, min(QUICK_MONOMIALS, at.settings.hidden))
-    if any(is_near(law, at.problem) for law in powers):
-        yield Proposal(powers)
-
-
 def terms_of_the_data(at: Search) -> Iterator[Proposal]:
     """Propose what regression on the integral form finds.
 
-    Every vocabulary is screened before one of them is believed, unless one explains exact samples with a few terms.
+    Every vocabulary is screened before one of them is believed, unless one explains exact samples with a few terms. Of
+    exact samples, where the error of the path is not known, the criterion only tells the order; in noise, it tells.
     """
     if (~at.problem.constant).sum() > MANY_STATES:
         return
@@ -168,10 +148,11 @@ def terms_of_the_data(at: Search) -> Iterator[Proposal]:
                     break
     screened.sort(key=lambda one: one.criterion)
     for one in screened:
-        if at.out_of_time or one.criterion > screened[0].criterion + NEAR_BEST:
+        if at.out_of_time:
             return
-        for proposal in _by_powers(one.mended(at.monitor)):
-            yield dataclasses.replace(proposal, found_by="regression")
+        may_be_right = one.is_near if at.problem.clean else one.criterion < screened[0].criterion + NEAR_BEST
+        if may_be_right or one is screened[0]:
+            yield from _by_powers(one.mended(at.monitor))
 
 
 def _screen(at: Search, family: Family, vocabulary: int = 0) -> Screening:
@@ -185,36 +166,23 @@ def _vocabularies(at: Search) -> list[tuple[int, Family]]:
     Real powers fit nearly what sums do, and would be in the way of these.
     """
     every = [(k, family) for family in _from_simple_to_rich(at) for k in range(len(family.vocabularies))]
-    return sorted(every, key=lambda one: (one[0], not one[1].along))
-
-
-def chains(at: Search) -> Iterator[Proposal]:
-    """Propose laws that regression finds, or laws grown factor by factor if it finds a quotient in an equation."""
-    p = at.problem
-    if (~p.constant).sum() > MANY_STATES:
-        return
-    for family in (f for f in at.families if f.inner is not None):
-        at.monitor.stage(f"grow {family.name}", 1)
-        # If they lead nowhere, simpler laws need time, too.
-        with at.monitor.part(CHAINS_SHARE):
-            laws = grow_chains(p, family=family, monitor=at.monitor)
-        yield from _by_powers(laws)
+    return sorted(every, key=lambda one: (one[0], not one[1].sums))
 
 
 def is_near(law: PowerSum, p: Problem) -> bool:
-    """Whether the residuals of a grown law are small enough to make pruning worthwhile."""
+    """Whether the residuals of a proposed law are small enough to make pruning worthwhile."""
     moving = ~p.constant
     return bool((interval_squares(law, p)[moving] < NEAR).all() or is_explained(law, p)[moving].all())
 
 
 def _by_powers(laws: Sequence[PowerSum]) -> Iterator[Proposal]:
-    """Propose grown laws with whole powers of states, then those with others, which are fitted."""
+    """Propose laws with whole powers of states, then those with others, which are fitted."""
     for whole in (True, False):
         yield _as_they_are([law for law in laws if has_whole_powers(law) is whole], whole=whole)
 
 
 def _as_they_are(laws: Sequence[PowerSum], *, whole: bool) -> Proposal:
-    """Propose grown laws; with whole powers and without sums, only coefficients remain to be fitted."""
+    """Propose laws as they are; with whole powers and without sums, only coefficients remain to be fitted."""
     linear = whole and not any(law.features is not None and len(law.features.sums) for law in laws)
     return Proposal(laws, whole=whole, linear=linear)
 
@@ -232,18 +200,14 @@ def trained_members(at: Search) -> Iterator[Proposal]:
     yield Proposal(_trained(at), found_by="training")
 
 
-def trained_and_grown(at: Search) -> Iterator[Proposal]:
-    """Propose grown laws, and laws of networks trained on one-interval windows where powers may be real."""
-    p, trained = at.problem, list[PowerSum]()
-    grown = grow_powers(at, at.settings.hidden) if p.clean else []
+def trained_where_real(at: Search) -> Iterator[Proposal]:
+    """Propose laws of networks trained on one-interval windows where powers may be real."""
+    p = at.problem
     # Where every state changes its sign, powers are whole, and training would find nothing new.
     real = p.nonnegative[~p.constant].any() and not p.integer_exponents
-    # On clean data, growth finds whatever training could.
-    real = real and not (p.clean and at.settings.grow)
-    if at.settings.members and real and not (at.out_of_time or (grown and at.monitor.stopping())):
-        trained = _trained(at)
-    sources: list[FoundBy] = ["training" if k < len(trained) else "growing" for k in range(len(trained) + len(grown))]
-    yield Proposal([*trained, *grown], found_by=sources)
+    # On clean data, regression finds whatever training could.
+    if at.settings.members and real and not (p.clean and at.settings.grow) and not at.out_of_time:
+        yield from trained_members(at)
 
 
 def _trained(at: Search) -> list[PowerSum]:
@@ -266,7 +230,7 @@ def whole_powers(at: Search) -> Iterator[Proposal]:
     logs = [Function(LOG.name, k, abs(float(p.scale.state[k]))) for k in amounts]
     beside = polynomials(p, logs, most=TERMS) if logs else []
     laws = [*polynomials(p), *beside, *([] if coarse is None else [coarse])]
-    yield Proposal(laws, whole=True, linear=True, found_by="regression")
+    yield Proposal(laws, whole=True, linear=True)
 
 
 def freed_powers(at: Search) -> Iterator[Proposal]:
@@ -302,10 +266,7 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         # The likeliest first: those with whole powers, or with others, which are fitted.
         whole = [has_whole_powers(one) for one in laws]
         for same in dict.fromkeys(whole):
-            yield dataclasses.replace(
-                _as_they_are([one for one, w in zip(laws, whole, strict=True) if w is same], whole=same),
-                found_by="regression",
-            )
+            yield _as_they_are([one for one, w in zip(laws, whole, strict=True) if w is same], whole=same)
         # Regression along a law that is hardly better would propose the same terms.
         better = score(rank(at.candidates, p.samples)[0], p.samples) < least
         idle = 0 if better else idle + 1
@@ -330,7 +291,7 @@ class Vocabulary:
     @property
     def has_sums(self) -> bool:
         """Whether quotients by sums may occur in a law."""
-        return any(family.inner is not None for family in self.families)
+        return any(family.sums for family in self.families)
 
 
 def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> Vocabulary:
@@ -381,9 +342,10 @@ EXACT = Condition("a law is known to leave nothing", lambda at: at.problem.exact
 CLEAN = Condition("there is no noise", lambda at: at.problem.clean)
 NOISY = Condition("there is noise", lambda at: not at.problem.clean)
 KNOWN = Condition("something of the law is known", lambda at: at.problem.knowledge is not None)
-GROWS = Condition("laws may be grown", lambda at: at.settings.grow)
+REGRESSION = Condition("regression is allowed", lambda at: at.settings.grow)
 SLIGHTLY_NOISY = Condition(
-    "no value is missing and there is not much noise", lambda at: at.problem.complete and is_growable(at.problem)
+    "no value is missing and there is not much noise",
+    lambda at: at.problem.complete and suits_integral_form(at.problem),
 )
 LITTLE_NOISE = Condition(
     "no value is missing and there is little noise", lambda at: at.problem.complete and has_little_noise(at.problem)
@@ -419,7 +381,6 @@ SERIES_OF_ONE = _of_best(
     "three terms of an equation differ only in the power of one state", lambda at, best: may_be_series(best.law)
 )
 NAMED = _of_best("a textbook law that is no sum of products with constants of its own leaves noise alone", is_named)
-LAST_DIGITS = Condition("the simplest law leaves the last digits only", leaves_last_digits)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 
 
@@ -427,7 +388,7 @@ FIRST_STEPS = 12  # Levenberg-Marquardt steps before laws are compared; more cos
 PROMISING = 1.3  # laws worse than this are not pruned further [mean square of the best one]
 
 FULLY = Pruning("to the end")
-AS_GROWN = Pruning("not at all", as_grown=True)
+AS_PROPOSED = Pruning("not at all", as_proposed=True)
 FITTED = Pruning("from where they are", fitted=True)
 NEAR_NOISE = Pruning("but for those that leave far more than noise", Elimination(worst=FAR_FROM_NOISE, beyond=1))
 NEAR_NOISE_SOON = dataclasses.replace(
@@ -452,7 +413,7 @@ MOVES: tuple[Move, ...] = (
         EXACT,
         "the law without residuals, less its negligible terms",
         plain_exact_law,
-        AS_GROWN,
+        AS_PROPOSED,
         until=NO_SERIES,
         late=True,
     ),
@@ -475,7 +436,7 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "textbook laws",
-        GROWS,
+        REGRESSION,
         "the likeliest laws that have a name",
         named_laws,
         NEAR_NOISE,
@@ -484,7 +445,7 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "whole powers",
-        NOISY & GROWS & SLIGHTLY_NOISY,
+        NOISY & REGRESSION & SLIGHTLY_NOISY,
         "laws of whole powers and of x*log(x), found by regression, that come near the data",
         near(whole_powers),
         NEAR_NOISE_SOON,
@@ -493,33 +454,16 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "terms of the data",
-        GROWS & CLEAN,
+        REGRESSION & CLEAN,
         "what regression on the integral form says, by the likeliest vocabularies",
         near(terms_of_the_data),
         FITTED_NEAR_NOISE,
+        enough=EXACT_AND_PLAIN,
         until=EXACT_AND_PLAIN,
     ),
     Move(
-        "chains",
-        GROWS & CLEAN,
-        "sums of products of powers of sums, if regression finds one",
-        chains,
-        AS_GROWN,
-        # A quotient may come near the data where a real power leaves nothing.
-        until=EXACT_AND_PLAIN & LAST_DIGITS,
-    ),
-    Move(
-        "few powers",
-        GROWS & CLEAN,
-        "small sums of real powers, grown",
-        few_powers,
-        FITTED_NEAR_NOISE,
-        until=EXACT_AND_PLAIN | BEYOND_DOUBT & ~ODD,
-        late=True,
-    ),
-    Move(
         "terms of smoothed data",
-        NOISY & GROWS & SLIGHTLY_NOISY & (KNOWN | FAR | LITTLE_NOISE & ~SHORT_AND_NOISE),
+        NOISY & REGRESSION & SLIGHTLY_NOISY & (KNOWN | FAR | LITTLE_NOISE & ~SHORT_AND_NOISE),
         "the same on a smoothed path",
         near(terms_of_the_data),
         REFITTED,
@@ -528,7 +472,7 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "whole powers in noise",
-        NOISY & GROWS & (~SLIGHTLY_NOISY | FAR),
+        NOISY & REGRESSION & (~SLIGHTLY_NOISY | FAR),
         "laws of whole powers by regression",
         whole_powers,
         FULLY,
@@ -536,7 +480,7 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "terms along the best law",
-        NOISY & GROWS,
+        NOISY & REGRESSION,
         "what regression along its trajectory says",
         terms_along_the_best,
         REFITTED,
@@ -556,15 +500,15 @@ MOVES: tuple[Move, ...] = (
     Move(
         "random members",
         NOISY & ~NAMED & ~(SLIGHTLY_NOISY & MAY_BE_IT) | CLEAN & UNSETTLED,
-        "networks trained under L1, and grown sums of powers",
-        trained_and_grown,
+        "networks trained under L1, where powers may be real",
+        trained_where_real,
         IF_HOPEFUL,
         late=True,
     ),
 )
 
 
-# The only move of recipe `neural`, which uses neither growth nor regression.
+# The only move of recipe `neural`, which uses no regression.
 NETWORKS = Move("networks", ALWAYS, "networks trained under L1", trained_members, IF_HOPEFUL, late=True)
 
 

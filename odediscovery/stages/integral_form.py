@@ -1,4 +1,4 @@
-"""The integral form of a law on a smoothed path, and regression of coefficients and exponents on it.
+"""The integral form of a law on the path through samples, and the products that laws are made of.
 
 Increments of the states equal integrals of their right-hand sides:
 
@@ -10,19 +10,11 @@ no ODE is solved and nothing is differentiated. A law can refine the path: integ
 the old path, and interpolate (or smooth) only the residuals. For the right law these are small, and
 so is the interpolation error.
 
-Variable projection: A is solved for at every W, and W minimises
-
-    sum_i N_i ln(|y_i - sum_j A[i, j] G_i,j(W)|^2 / N_i + floor_i^2)
-
-This is the likelihood of residuals whose variance is unknown and differs between states; no law
-explains residuals below the floor (digits of the data, noise of a start).
-
-A law along a trajectory is made of `Product`s: what it adds up, with the constants that may be fitted.
+A law is made of `Product`s: what it adds up, with the constants that may be fitted.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,14 +24,12 @@ import numpy as np
 from numpy.polynomial import polynomial as poly
 from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky_banded, solve_banded
-from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.data.noise import CLEAN_SHARE, of_higher_order, smoothing_spline
 from odediscovery.data.series import TimeSeries
-from odediscovery.families import Family, Seen, Shape, Terms
-from odediscovery.laws.power_sum import NO_SUMS, SIMPLE, Features, PowerSum, Sums, price
-from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask, column_norms
-from odediscovery.runtime.monitor import check_time
+from odediscovery.families import Family, Shape
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
+from odediscovery.runtime.arrays import Array, Indices, Mask
 
 Spline = Callable[[Array], Array]
 # Row and column of constants, [places, 2].
@@ -51,17 +41,9 @@ NODES = 8
 LEAST = 1e-9
 # Logarithm of the largest power.
 MOST_LOG = 200.0
-# Least and largest exponent of a state.
-LEAST_EXPONENT, MOST_EXPONENT = -3.0, 6.0
-# Coefficients above this need more digits than others [states of rms 1].
-LARGE = 100.0
 # Most that a step of Gauss-Newton changes a constant: an exponent of a state, a rate, and shares of weights in sums and
-# of exponents there.
-EXPONENT_STEP, RATE_STEP, WEIGHT_SHARES, INNER_SHARES = 0.5, 1.0, (0.3, 3.0), (-0.4, 0.6)
-# Powers that are set where fitted ones differ by less.
-SIMPLE_POWERS, NEARLY = np.array([0.0, *SIMPLE]), 0.05
-# Ridge that keeps least squares with coinciding monomials solvable [norm of a column].
-RIDGE = 1e-11
+# of exponents there. Half a power would end at a whole one, which is fixed.
+EXPONENT_STEP, RATE_STEP, WEIGHT_SHARES, INNER_SHARES = 0.4, 1.0, (0.3, 3.0), (-0.4, 0.6)
 
 
 def _gauss() -> tuple[Array, Array, Array]:
@@ -102,21 +84,6 @@ class Path:
         width = self.log.shape[-1]
         return Path(self.log.reshape(-1, width), self.negative.reshape(-1, width))
 
-    def with_sums(self, sums: Sums) -> Path:
-        """Append the sums u, which must be positive, as features."""
-        if not len(sums):
-            return self
-        u = 1.0 + self.monomials(sums.exponents) @ sums.weights.T
-        return Path(
-            np.concatenate([self.log, np.log(np.maximum(u, LEAST))], axis=-1),
-            np.concatenate([self.negative, np.zeros(u.shape, dtype=bool)], axis=-1),
-        )
-
-    @cached_property
-    def log_rows(self) -> Array:
-        """ln |y| with all nodes in a row, [features, nodes]."""
-        return np.ascontiguousarray(self.log.reshape(-1, self.log.shape[-1]).T)
-
     def monomials(self, exponents: Array) -> Array:
         """Compute prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
         with np.errstate(invalid="ignore", over="ignore"):  # trial exponents may be anything
@@ -141,26 +108,15 @@ class Integral:
     noise: Array  # standard deviation of the noise, [states]
     features: Features  # inputs of the power layer, without sums
     integer: Mask  # features with whole exponents only, [features]
-    real_inside: Mask  # features whose exponents inside sums may be real numbers, [features]
     given: Array  # controls, the last states, at the nodes of every interval, [intervals, nodes, given]
     # Cholesky factors of the covariance of each state's rows, two diagonals.
     factors: tuple[Array, ...]
     counts: Array  # number of residuals of every state, uncertain ones counted in part, [states]
     target: Array  # observed states, transformed by `reduced`, [states, samples]
-    # States whose residuals are mostly noise, [states]; never those with a smoothed path, whose unknown error is as
-    # large.
-    noisy: Mask
 
     @classmethod
-    def of(
-        cls, series: TimeSeries, noise: Array, integer: Mask, features: Features, real_inside: Mask | None = None
-    ) -> Integral:
-        """Build from a dimensionless series.
-
-        Args:
-            integer: states with whole exponents only [states]; so are all functions except exp.
-            real_inside: states whose exponents inside sums are real [states] (default: none).
-        """
+    def of(cls, series: TimeSeries, noise: Array, integer: Mask, features: Features) -> Integral:
+        """Build from a dimensionless series; `integer` masks states with whole exponents only [states]."""
         of_functions = np.array([not f.kind.power_is_rate for f in features.functions], dtype=bool)
         time = np.concatenate([t.time for t in series.trajectories])
         values = np.concatenate([t.values for t in series.trajectories])
@@ -181,12 +137,10 @@ class Integral:
             noise,
             features,
             np.concatenate([integer, of_functions]),
-            np.concatenate([np.zeros_like(integer) if real_inside is None else real_inside, ~of_functions]),
             _given(series),
             factors=(),
             counts=np.zeros(len(row)),
             target=np.zeros(row.shape),
-            noisy=np.zeros(len(row), dtype=bool),
         )
         return plain._whitened(np.zeros(row.shape))
 
@@ -204,7 +158,7 @@ class Integral:
         observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
         states = np.arange(len(self.row))
         target = self.differences(observed, states)[:, :, 0]
-        factors, counts, noisy = [], np.zeros(len(states)), np.zeros(len(states), dtype=bool)
+        factors, counts = [], np.zeros(len(states))
         for i, rows in enumerate(self.row):
             e = error[i, rows]
             # Relative errors below 1e-6 are negligible.
@@ -219,9 +173,8 @@ class Integral:
             where = np.flatnonzero(rows)
             band[1, :-1] = np.where(self.before[i, where[1:]] == where[:-1], -noise, 0.0)
             factors.append(cholesky_banded(band, lower=True) if len(e) else band)
-            noisy[i] = bool(len(e)) and not self.smoothed[i] and noise > float(np.median(own))
             counts[i] = max(np.sum((least**2 * size**2 + noise) / (own + noise)), 1.0)
-        changed = replace(self, counts=counts, noisy=noisy, factors=tuple(factors))
+        changed = replace(self, counts=counts, factors=tuple(factors))
         return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
 
     def weighted(self, path: Path, exponents: Array) -> Integral:
@@ -306,39 +259,6 @@ class Integral:
         found: Array = self.reduced(self._accumulated(np.eye(len(self.left))), np.array([i]))[0]
         return found
 
-    @cached_property
-    def operators(self) -> tuple[Array, ...]:
-        """`operator` of each state.
-
-        Small laws are fitted thousands of times, and one product is many times faster than the three steps.
-        Empty if the matrices would be large.
-        """
-        if len(self.left) * len(self.time) > 160_000:
-            return ()
-        return tuple(self.operator(i) for i in range(len(self.row)))
-
-    def integrals(self, nodes: Array, states: Indices) -> Array:
-        """Integrate values [intervals, nodes, columns] to rows of residuals, [states, samples, columns]."""
-        if not self.operators:
-            return self.reduced(self.cumulative(nodes), states)
-        inner = self.over_intervals(nodes)
-        return np.stack([self.operators[i] @ inner for i in states])
-
-    def rows(self, nodes: Array, states: Indices) -> Array:
-        """Integrate values of many laws to rows of residuals, [laws, states, columns, samples].
-
-        `nodes` holds values at nodes, [laws, states, columns, nodes], or one such for all states.
-        """
-        laws, own, columns, _ = nodes.shape
-        # Law by law: for one large product BLAS may start threads, which cost far more than they gain.
-        over = (nodes.reshape(laws, own, columns, len(self.left), NODES) @ WEIGHT) * self.step
-        if self.operators:
-            return np.stack([over[:, e % own] @ self.operators[i].T for e, i in enumerate(states)], axis=1)
-        flat = self._accumulated(over.reshape(-1, len(self.left)).T).reshape(-1, laws, own, columns)
-        each = flat.transpose(2, 0, 1, 3).reshape(own, len(self.time), laws * columns)
-        found = self.reduced(each, states).reshape(len(states), len(self.time), laws, columns)
-        return found.transpose(2, 0, 3, 1)
-
     def interpolated(self) -> Path:
         """Interpolate (or smooth) the samples alone."""
         return self._path(np.zeros_like(self.values), np.zeros((len(self.left), NODES, 1)))
@@ -407,240 +327,13 @@ def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
     return fine, make_interp_spline(t, y, k=degree - 2) if degree > 2 else fine
 
 
-def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Features:
-    """Return the inputs of a family's power layer, without sums."""
-    return Features(len(integer), family.features(~integer, changing, size))
-
-
-def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -> Terms:
-    """Return the candidate terms of a family."""
-    monomials = problem.interpolated().monomials
-    return family.candidates(Seen(problem.features.functions, family.functions, integer, changing, monomials))
-
-
-def columns_of(terms: Terms, problem: Integral, path: Path, equations: Indices) -> Array:
-    """Integrate candidates and scale them to columns of norm 1, [equations, samples, candidates]."""
-    return unit_columns(problem, path.monomials(terms.rows), equations)
-
-
-def unit_columns(problem: Integral, nodes: Array, equations: Indices) -> Array:
-    """Return integrals of values [intervals, nodes, products] as columns of norm 1, [equations, samples, products]."""
-    columns = problem.integrals(nodes, equations)
-    norm = column_norms(columns, axis=1, keepdims=True)
-    # A larger one has a single sample that counts.
-    usable = (norm > 0) & (norm < SQUARED)
-    unit: Array = np.where(usable, columns / np.where(usable, norm, 1.0), 0.0)
-    return unit
-
-
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """Least squares for the coefficients of all equations at once."""
-
-    q: Array  # of the scaled columns, [equations, samples, m]
-    r: Array  # of the scaled columns, [equations, m, m]
-    scale: Array  # norms of the columns, [equations, m]
-    coefficients: Array  # [equations, m]
-    residual: Array  # target - columns @ coefficients, [equations, samples]
-
-    def projected(self, columns: Array) -> Array:
-        """Project columns [equations, samples, c] off the span of the monomials."""
-        result: Array = columns - self.q @ (self.q.transpose(0, 2, 1) @ columns)
-        return result
-
-
-def solve(columns: Array, target: Array, used: Mask) -> Linear:
-    """Minimise |target_i - columns_i a_i|^2 over the used coefficients of every equation i.
-
-    >>> t = np.arange(4.0)
-    >>> columns = np.stack([t, t**2], axis=1)[None]
-    >>> fit = solve(columns, 3 * t[None] - t[None] ** 2, np.array([[True, True]]))
-    >>> fit.coefficients.round(6).tolist()
-    [[3.0, -1.0]]
-    """
-    n, samples, m = columns.shape
-    unit = np.eye(m)
-    q, r, scale = np.zeros(columns.shape), np.empty((n, m, m)), np.ones((n, m))
-    r[:] = unit
-    coefficients, residual = np.zeros((n, m)), target.copy()
-    for e in range(n):
-        of = np.flatnonzero(used[e])
-        k = len(of)
-        if not k:
-            continue
-        own = columns[e] if k == m else columns[e][:, of]
-        size = np.sqrt(np.einsum("tk,tk->k", own, own))
-        size[~(size > 0)] = 1.0
-        # LAPACK is called directly: for such small systems, numpy's checks would take most of the time.
-        stacked = np.concatenate([own / size, RIDGE * unit[:k, :k]])
-        reflected, tau, _, _ = dgeqrf(stacked)
-        thin = dorgqr(reflected, tau)[0][:samples]
-        a = dtrtrs(reflected[:k], thin.T @ target[e])[0]
-        residual[e] -= stacked[:samples] @ a
-        q[e, :, of], r[e, of[:, None], of] = thin.T, np.triu(reflected[:k])
-        scale[e, of], coefficients[e, of] = size, a / size
-    return Linear(q, r, scale, coefficients, residual)
-
-
-@dataclass(frozen=True, eq=False)
-class Draft:
-    """A law of some equations before its coefficients are solved for, on its own path."""
-
-    exponents: Array  # W, [monomials, features], sums last
-    used: Mask  # which coefficients are free, [equations, monomials]; the others are 0
-    powers: Mask  # which exponents are fitted or whole numbers other than 0, [monomials, features]
-    sums: Sums  # the sums among the features
-    path: Path  # the states between the samples
-
-    @cached_property
-    def seen(self) -> Path:
-        """The path with the sums as further features."""
-        return self.path.with_sums(self.sums)
-
-    def along(self, path: Path) -> Draft:
-        """Return the same law on another path."""
-        return Draft(self.exponents, self.used, self.powers, self.sums, path)
-
-
-@dataclass(frozen=True, eq=False)
-class Projected(Draft):
-    """A law with the best coefficients."""
-
-    coefficients: Array  # A, [equations, monomials]
-    squares: Array  # mean square residual of every equation, [equations]
-    score: float  # the minimised likelihood
-
-    @property
-    def size(self) -> int:
-        """Number of constants."""
-        inner = np.count_nonzero(self.sums.weights) + np.count_nonzero(self.sums.exponents)
-        return int(self.used.sum() + self.powers.sum() + inner)
-
-    @property
-    def structure(self) -> tuple[frozenset[tuple[bytes, bytes]], bytes]:
-        """Key of which monomials appear in which equations, with which features and whole exponents."""
-        whole = self.exponents == np.round(self.exponents)
-        # One number stands for all that are not whole.
-        kinds = np.where(whole, self.exponents, 0.25)
-        terms = ((used.tobytes(), kind.tobytes()) for used, kind in zip(self.used.T, kinds, strict=True))
-        return frozenset(terms), np.round(self.sums.exponents).tobytes()
-
-
-# Difference of exponents up to which equations share a monomial, and relative difference of the constants of sums.
+# Relative difference of the constants of sums that are one.
 SHARED = 0.05
 
 
-def with_sum(sums: Sums, own: Sums, factor: float) -> tuple[Sums, int]:
-    """Append a sum unless it is present up to constants within a factor; return the sums and its index."""
-    place = sums.alike(own, factor)
-    return (sums.and_also(own), len(sums)) if place is None else (sums, place)
-
-
-def exp_features(problem: Integral) -> Indices:
-    """Return the indices of features that are exponential functions."""
-    return len(problem.row) + np.flatnonzero([f.kind.power_is_rate for f in problem.features.functions])
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """The likelihood of laws for some equations."""
-
-    problem: Integral
-    equations: Indices  # the states whose equations are sought
-    counts: Array  # residuals of every equation
-    floor: Array  # mean squares of every equation that no law explains
-    criteria: dict[Projected, float] = field(default_factory=dict, repr=False)  # of laws whose criterion was asked for
-
-    def of(self, i: int) -> Fit:
-        """The likelihood of laws for equation i alone."""
-        return Fit(self.problem, self.equations[[i]], self.counts[[i]], self.floor[[i]])
-
-    @property
-    def target(self) -> Array:
-        """Left-hand sides, [equations, samples]."""
-        return self.problem.target[self.equations]
-
-    def criterion(self, model: Projected) -> float:
-        """Compute the information criterion, with the prices of constants by which laws are judged (lower is better).
-
-        A coefficient far above 1 belongs to terms that cancel, and needs more digits than others.
-        """
-        if model not in self.criteria:
-            self.criteria[model] = float(model.score + self._price(model))
-        return self.criteria[model]
-
-    def _price(self, model: Projected) -> float:
-        digits = 2.0 * np.log(np.maximum(np.abs(model.coefficients) / LARGE, 1.0)).sum()
-        features, sums = self.problem.features, model.sums
-        whole = np.concatenate([self.problem.integer, np.ones(len(sums), dtype=bool)])
-        # Powers that are nearly simple will be set to it.
-        simple = SIMPLE_POWERS[np.abs(model.exponents[..., None] - SIMPLE_POWERS).argmin(axis=2)]
-        nearly = (np.abs(model.exponents - simple) < NEARLY) & (np.arange(len(whole)) < features.states)
-        free = model.used, model.powers & ~whole & ~nearly, sums.weights != 0, self.real_inside(sums)
-        w = np.where(nearly, simple, model.exponents)
-        charged = price(w, sums.exponents, free, features.states, features.functions, float(self.counts.sum()))
-        return charged + float(digits)
-
-    def exact(self, model: Projected) -> bool:
-        """Whether the residuals of every equation are below the floor, or explained by noise.
-
-        Noise explains them if it is expected to dominate, they are no larger than expected, and neighbours
-        are not significantly correlated.
-        """
-        left = ~(model.squares < self.floor)
-        if not left.any():
-            return True
-        # The mean square of pure noise, within three standard deviations.
-        expected = 1.0 + 3.0 * np.sqrt(2.0 / self.counts)
-        noise = self.problem.noisy[self.equations] & (model.squares <= expected)
-        if not noise[left].all():
-            return False
-        e = self.linear(model).residual
-        rows = self.problem.row[self.equations].sum(axis=1)
-        r = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.maximum((e**2).sum(axis=1), ABOVE_ZERO)
-        # Two standard deviations of the correlation of independent residuals: the usual 95 %.
-        return bool((r < 2.0 / np.sqrt(rows))[left].all())
-
-    def linear(self, law: Draft) -> Linear:
-        """Solve least squares for a law's coefficients."""
-        columns = self.problem.integrals(law.seen.monomials(law.exponents), self.equations)
-        return solve(columns, self.target, law.used)
-
-    def model(self, law: Draft) -> Projected:
-        """Return the law with the best coefficients."""
-        check_time()
-        linear = self.linear(law)
-        squares = np.sum(linear.residual**2, axis=1) / self.counts
-        score = float(np.sum(self.counts * np.log(squares + self.floor)))
-        return Projected(law.exponents, law.used, law.powers, law.sums, law.path, linear.coefficients, squares, score)
-
-    def rates_of(self, model: Projected) -> Array:
-        """Evaluate the rates of all states at the nodes of the model's path; other equations are zero."""
-        rates: Array = model.seen.monomials(model.exponents) @ self._of_all_states(model).T
-        return rates
-
-    def law(self, model: Projected) -> PowerSum:
-        """Return the model as a law of all states; other equations are zero."""
-        features = Features(len(self.problem.row), self.problem.features.functions, model.sums)
-        return PowerSum(self._of_all_states(model), model.exponents, features).compact()
-
-    def _of_all_states(self, model: Projected) -> Array:
-        coefficients = np.zeros((len(self.problem.row), len(model.exponents)))
-        coefficients[self.equations] = model.coefficients
-        return coefficients
-
-    def real_inside(self, sums: Sums) -> Mask:
-        """Mask the exponents inside sums that are fitted: rates, and powers of states that begin between whole ones."""
-        v, n = sums.exponents, self.problem.features.states
-        between = (v != np.round(v)) | (np.arange(v.shape[1]) >= n)
-        found: Mask = (v != 0) & between & self.problem.real_inside[: v.shape[1]]
-        return found
-
-    def places(self, model: Draft) -> tuple[Places, Places, Places]:
-        """Return the places of the free constants in W, B and V; whole exponents are fixed."""
-        inside = np.argwhere(self.real_inside(model.sums))
-        whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])
-        return np.argwhere(model.powers & ~whole), np.argwhere(model.sums.weights), inside
+def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Features:
+    """Return the inputs of a family's power layer, without sums."""
+    return Features(len(integer), family.features(~integer, changing, size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -738,31 +431,23 @@ class Product:
         sums = Sums(weights[:, used], np.vstack([v, v[others] - z])[used])
         return Product(self.row + self.power[k] * z, sums, np.append(np.delete(self.power, k), self.power[k]))
 
-    def neighbours(self, states: int) -> list[Product]:
-        """This product, and it times and over states and what its sums contain.
 
-        What a prey loses, each predator may lose or gain; m / (1 + b z) and m z / (1 + b z) differ by a multiple of m.
-        """
-        factors = np.vstack([np.eye(states, len(self.row)), *([self.sums.exponents] if len(self.sums) else [])])
-        rows = (self.row, *(self.row + z for z in (*factors, *-factors)))
-        return [Product(row, self.sums, self.power) for row in rows]
-
-    def added_to(self, model: Draft, equations: Mask | None = None) -> Draft:
-        """The law with this product as a further monomial of these equations (default: all)."""
-        sums, places, first = model.sums, list[int](), len(self.row)
-        for k in range(len(self.sums)):
-            sums, place = with_sum(sums, self.sums.select(np.array([k])), 1.0 + SHARED)
-            places.append(first + place)
-        w = np.zeros((len(model.exponents) + 1, first + len(sums)))
-        w[:-1, : model.exponents.shape[1]] = model.exponents
-        w[-1, :first], w[-1, places] = self.row, self.power
-        own = np.ones(len(model.used), dtype=bool) if equations is None else equations
-        return Draft(w, np.column_stack([model.used, own]), w != 0, sums, model.path)
-
-
-def made_of(products: Sequence[Product], start: Draft) -> Draft:
-    """A law with these products as further monomials."""
-    return functools.reduce(lambda law, product: product.added_to(law), products, start)
+def law_of(products: Sequence[Product], coefficients: Array, features: Features) -> PowerSum:
+    """The law with these coefficients [states, products]; sums with nearly the same constants become one."""
+    sums, places = NO_SUMS, list[list[int]]()
+    for t in products:
+        at = list[int]()
+        for k in range(len(t.sums)):
+            own = t.sums.select(np.array([k]))
+            place = sums.alike(own, 1.0 + SHARED)
+            at.append(len(sums) if place is None else place)
+            sums = sums.and_also(own) if place is None else sums
+        places.append(at)
+    w = np.zeros((len(products), features.simple + len(sums)))
+    for row, t, at in zip(w, products, places, strict=True):
+        row[: features.simple] = t.row
+        np.add.at(row, features.simple + np.array(at, dtype=int), t.power)
+    return PowerSum(coefficients, w, Features(features.states, features.functions, sums)).merged().compact()
 
 
 def products_of(exponents: Array, sums: Sums) -> list[Product]:

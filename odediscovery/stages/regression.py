@@ -30,7 +30,7 @@ from odediscovery.laws.power_sum import Features, PowerSum, constant_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
-from odediscovery.stages.grow import best_subsets
+from odediscovery.stages.subsets import block_sets
 
 # Most coefficients over all equations of a library.
 MOST_COEFFICIENTS = 200
@@ -242,8 +242,9 @@ def _alone(columns: Array, rates: Array, most: int, within: float) -> Array | No
     """Fit the rates by the fewest columns, at most `most`; return coefficients, or None if so few do not suffice."""
     size = np.linalg.norm(columns, axis=0)
     size = np.where(size > 0.0, size, 1.0)
-    for level in best_subsets(columns / size, rates, most, 1, pairs=True):
-        subset = list(level[0])
+    unit, kinds = (columns / size)[:, :, None], np.arange(len(size))
+    sets = block_sets(unit, rates, np.zeros(len(size)), kinds, lambda left: left, largest=most)
+    for subset in map(list, sorted(sets, key=len)):
         values = np.linalg.lstsq(columns[:, subset] / size[subset], rates, rcond=None)[0] / size[subset]
         missed = np.linalg.norm(columns[:, subset] @ values - rates)
         if missed <= within * np.linalg.norm(rates):

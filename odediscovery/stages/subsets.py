@@ -54,7 +54,7 @@ def block_sets(
     flat = x.transpose(2, 1, 0).reshape(width * c, rows)
     gram, b, total = flat @ flat.T, flat @ y, float(y @ y)
     own, places = gram.reshape(width, c, width, c)[:, np.arange(c), :, np.arange(c)], c * np.arange(width)
-    steps: Mask = x[:, :, 1:].any(axis=(0, 2))
+    steps: Mask = np.asarray(x[:, :, 1:].any(axis=(0, 2)))
     beam, found, values = np.zeros((1, 0), dtype=int), list[Indices](), list[Array]()
     for size in range(min(largest, c)):
         growing = beam[charge[beam].sum(axis=1) + charge.min() < most]
@@ -71,8 +71,8 @@ def block_sets(
             value = np.where(cost < most, misfit(np.maximum(left, 0.0)) + cost, np.inf)
             value[np.arange(len(part))[:, None], part] = np.inf
             for flattered in (False, True):
-                some = np.where(steps == flattered, value, np.inf)
-                of, j = np.nonzero(np.isfinite(some)) if not size else of_each_kind(some, kinds, CHILDREN)
+                own_value = np.where(steps == flattered, value, np.inf)
+                of, j = of_each_kind(own_value, kinds, CHILDREN) if size else np.nonzero(np.isfinite(own_value))
                 sets.append(np.column_stack([part[of], j]))
                 of_sets.append(value[of, j])
         beam, value = _ranked(np.concatenate(sets), np.concatenate(of_sets), kinds, steps, BEAM[min(size, 3)])

@@ -44,17 +44,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import Monitor, check_time
 from odediscovery.solve.sensitivities import LinearisedTrajectory
-from odediscovery.stages.integral_form import (
-    LEAST,
-    WEIGHT,
-    Draft,
-    Integral,
-    Path,
-    Product,
-    features_for,
-    made_of,
-    products_of,
-)
+from odediscovery.stages.integral_form import LEAST, WEIGHT, Integral, Path, Product, features_for, law_of, products_of
 from odediscovery.stages.quotients import denominators
 from odediscovery.stages.subsets import block_sets, of_each_kind, without
 
@@ -131,7 +121,15 @@ class Screening:
         return replace(screened, laws=laws)
 
     @classmethod
-    def _on(cls, p: Problem, family: Family, vocabulary: int, integral: Integral, path: Path) -> Screening:
+    def _on(
+        cls,
+        p: Problem,
+        family: Family,
+        vocabulary: int,
+        integral: Integral,
+        path: Path,
+        known: Sequence[Product] | None = None,
+    ) -> Screening:
         # Products of states tell the error of a path, the same for every family.
         n = p.data.n_states
         low = np.pad(products_up_to_degree(n, 2), ((0, 0), (0, integral.features.size - n)))
@@ -144,7 +142,7 @@ class Screening:
             return [one for found in each for one in found]
 
         place = Place.of(p, part.flat, none, family, begun)
-        terms = place.terms(family, vocabulary)
+        terms = place.terms(family, vocabulary) if known is None else known
         return cls(
             family, vocabulary, p, integral, path, Regression.on_data(place, problem, terms), terms, list[Choice]()
         )
@@ -153,6 +151,11 @@ class Screening:
     def criterion(self) -> float:
         """Of its likeliest law; lower is better."""
         return self.laws[0].criterion if self.laws else np.inf
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the likeliest law may be right, which leaves far less than others even on the first path."""
+        return bool(self.laws) and self.at.mean_square(self.laws[0]) < NEAR_PATH
 
     @property
     def is_plain(self) -> bool:
@@ -169,7 +172,7 @@ class Screening:
             if around == REFINEMENTS or not laws or screened.at.mean_square(laws[0]) > NEAR_PATH:
                 break
             path = self.integral.refined(screened.at.rates(laws[0], screened.path))
-            screened = self._on(self.p, self.family, self.vocabulary, self.integral, path)
+            screened = self._on(self.p, self.family, self.vocabulary, self.integral, path, self.terms)
             laws = distinct(screened.at.refined(screened.at.best(c.products), SETTLING) for c in laws[:PROPOSED])
         least = laws[0].criterion + NEAR_BEST if laws else np.inf
         return [screened.at.as_law(c) for c in laws[:PROPOSED] if c.products and c.criterion < least]
@@ -223,7 +226,7 @@ def improved(
     if not laws:
         return []
     near = [*(t for c in laws[: 2 * LISTED] for t in c.products), *(t for t in terms if not at.has_constants(t))]
-    if family.inner is not None and laws[0].products:
+    if family.sums and laws[0].products:
         near += changes_of(laws[0].products, at.place.seen)
     return mended(at, Pool.of(at, near), laws, monitor)
 
@@ -525,13 +528,10 @@ class Regression:
 
     def as_law(self, c: Choice) -> PowerSum:
         """The law of a choice."""
-        n, w = self.place.features.states, np.zeros((0, self.place.features.size))
-        draft = Draft(w, np.zeros((len(self.equations), 0), dtype=bool), w != 0, NO_SUMS, self.place.path)
-        draft = made_of(c.products, draft)
-        a = np.zeros((n, len(c.products)))
+        features = self.place.features
+        a = np.zeros((features.states, len(c.products)))
         a[self.equations] = c.coefficients
-        features = Features(n, self.place.features.functions, draft.sums)
-        return PowerSum(a, draft.exponents, features).merged().compact()
+        return law_of(c.products, a, features)
 
 
 @dataclass(frozen=True, eq=False)

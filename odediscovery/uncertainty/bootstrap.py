@@ -34,9 +34,11 @@ from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure
-from odediscovery.stages.integral_form import LEAST_EXPONENT, MOST_EXPONENT
 from odediscovery.stages.prune import ACCURACY, TRIALS, Elimination, Pruned, eliminate, window_length
 from odediscovery.uncertainty.bands import checked_estimates, ended, posed
+
+# Least and largest exponent of a monomial that competes.
+LEAST_EXPONENT, MOST_EXPONENT = -3.0, 6.0
 
 # Coefficients [states, monomials] and exponents [monomials, inputs].
 Chosen: TypeAlias = tuple[Array, Array]

@@ -319,7 +319,7 @@ TINY = Grid((2, 4), (0.0, 0.1), 1, 4, 2)
 
 @pytest.fixture(scope="module")
 def found():
-    return dataclasses.replace(discovery(noise=0.0), found_by="growing")
+    return dataclasses.replace(discovery(noise=0.0), found_by="regression")
 
 
 @pytest.fixture(scope="module")
@@ -352,11 +352,13 @@ def test_fronts_are_drawn_with_the_answer_marked(found, trained):
     assert len(inset.lines) == len(left.lines)
     assert left.get_xscale() == left.get_yscale() == "log"
     legend = [t.get_text() for t in left.get_legend().get_texts()]
-    assert legend[0] == "found by growing, recipe default" and sum("Julia" in label for label in legend) == 3
+    assert legend[0] == "found by regression, recipe default" and sum("Julia" in label for label in legend) == 3
     assert sum("as-run" in label for label in legend) == 3
     seen = sorted(len(line.get_xdata()) for line in left.lines if line.get_marker() in "os^")
     assert seen[-3:] == [100, 100, 100]
-    assert any(t.get_text().startswith("found by growing,\nrecipe default\n13 parameters") for t in left.findobj(Text))
+    assert any(
+        t.get_text().startswith("found by regression,\nrecipe default\n13 parameters") for t in left.findobj(Text)
+    )
     # Three states, each with data, our curve and that of the best trained member.
     assert len(right.lines) == 9
 
@@ -387,11 +389,11 @@ def test_what_was_trained_shortly_is_drawn_over_the_kept_runs_and_called_so(foun
 
 def test_a_network_is_drawn_of_a_trained_law_only_and_the_kept_one_says_what_its_gates_do(found):
     texts = []
-    for source in ("growing", "training"):
+    for source in ("regression", "training"):
         figures = fsir.heat_figures(dataclasses.replace(found, found_by=source))
         texts.append([" ".join(t.get_text() for t in figure.findobj(Text)) for figure in figures])
     (grown, kept), (network, _) = texts
-    assert "found by growing, not by a network" in grown and "trained network" not in grown
+    assert "found by regression, not by a network" in grown and "trained network" not in grown
     assert "What pruning left of the trained network" in network and "gate between" not in network
     assert "0.184 S + 0.816 is raised to the exponent, not S" in kept and "h1 = " not in kept
 
@@ -400,7 +402,7 @@ def test_a_network_is_drawn_of_a_trained_law_only_and_the_kept_one_says_what_its
 def test_the_table_sets_ours_beside_the_paper(found, trained):
     lines = fsir.comparison([found], trained, kept=fsir.kept_points()).splitlines()
     assert len({line.count("|") for line in lines}) == 1
-    ours = next(line for line in lines if "found by growing, recipe default" in line)
+    ours = next(line for line in lines if "found by regression, recipe default" in line)
     assert "| 13 |" in ours and "0.500000 | 0.500000 | 1.000000" in ours
     paper = next(line for line in lines if "Fig. 5" in line)
     assert "| 17 | 0.0284 | 0.57 | 0.62 | 0.64 |" in paper

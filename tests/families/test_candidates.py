@@ -10,7 +10,7 @@ from odediscovery.families.base import MAX_COARSE, MAX_PAIRS, MAX_TRIPLES, Seen,
 from odediscovery.families.sums import SUMS
 from odediscovery.laws.compiled import Graph
 from odediscovery.problem.problem import prepare
-from odediscovery.stages.integral_form import Integral, columns_of, features_for, grid_for
+from odediscovery.stages.integral_form import Integral, Product, features_for
 
 
 def integral(family, signs=False):
@@ -31,12 +31,13 @@ def test_candidates_stay_few_where_states_are_many(states, largest):
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_every_family_proposes_terms_over_its_features(family):
-    problem, all_states = integral(family), np.ones(2, dtype=bool)
-    terms = grid_for(problem, family, ~all_states, all_states)
-    assert terms.rows.shape == (len(terms), problem.features.size) and len(terms) > 1
-    usable = columns_of(terms, problem, problem.interpolated(), np.arange(2))
-    norms = np.linalg.norm(usable, axis=1)
-    assert np.isfinite(usable).all() and (np.isclose(norms, 1.0) | (norms == 0.0)).all()
+    problem, every = integral(family), np.ones(2, dtype=bool)
+    path = problem.interpolated()
+    for vocabulary in family.vocabularies:
+        shapes = vocabulary(Seen(problem.features.functions, family.functions, ~every, every, path.monomials))
+        terms = [Product.of(shape, problem.features.size) for shape in shapes]
+        assert len(terms) > 1 and all(np.isfinite(t.values(path)).all() for t in terms)
+        assert family.sums or not any(len(t.sums) for t in terms)
     assert {f.name for f in problem.features.functions} == {f.name for f in family.functions if not f.of_signs}
 
 
@@ -60,13 +61,11 @@ def test_only_states_that_change_sign_have_sizes():
 
 
 def test_sums_are_over_products_that_stay_positive():
-    problem, all_states = integral(SUMS), np.ones(2, dtype=bool)
+    problem, every = integral(SUMS), np.ones(2, dtype=bool)
     monomials = problem.interpolated().monomials
-    seen = Seen(problem.features.functions, SUMS.functions, ~all_states, all_states, monomials)
-    words = SUMS.inner(seen)
-    assert all(monomials(one.sums).min() > 0.0 for one in words)
-    # Powers that begin between whole numbers are fitted; they come last.
-    assert [bool((one.sums[:, :2] != np.round(one.sums[:, :2])).any()) for one in words][-2:] == [False, True]
+    seen = Seen(problem.features.functions, SUMS.functions, ~every, every, monomials)
+    inside = [shape.inside for shape in SUMS.vocabularies[0](seen) if len(shape.power)]
+    assert inside and all(monomials(rows).min() > 0.0 for rows in inside)
 
 
 @pytest.mark.parametrize("name", STATE_FUNCTIONS)

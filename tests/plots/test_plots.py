@@ -108,7 +108,7 @@ def test_weights_show_every_weight_and_read_the_rows():
         assert f"{value:.3g}".replace("-", "\N{MINUS SIGN}") in shown
 
 
-@pytest.mark.parametrize("source", ["growing", "training", ""])
+@pytest.mark.parametrize("source", ["regression", "training", ""])
 def test_only_what_was_trained_is_called_a_network(source):
     found = dataclasses.replace(chain(1), found_by=source)
     figure = weights_figure(found)

@@ -192,7 +192,7 @@ def test_it_is_said_which_stage_found_the_law(tmp_path, capsys):
     assert by == {"logistic": "regression", "torricelli": "textbook"}
     document["found_by"] = "guessing"
     (tmp_path / "torricelli" / "result.json").write_text(json.dumps(document))
-    with pytest.raises(InputError, match="'found_by' should be growing"):
+    with pytest.raises(InputError, match="'found_by' should be training"):
         Discovery.load(tmp_path / "torricelli")
     (tmp_path / "x.csv").write_text("t,x\n" + "".join(f"{t},{2.0**-t}\n" for t in range(12)))
     out = str(tmp_path / "out")

@@ -317,7 +317,7 @@ class FractionalSIR(Experiment):
     """Figs. 4 and 5: 300 runs, as the code ran or the paper prints, compared with our training.
 
     Batches: the hundred members of each model by the published recipe; a hundred random RealNPU and NPU members by our
-    training and pruning (each alone, no growing); single members trained alone, whose pace shows how long 300 runs
+    training and pruning (each alone, no regression); single members trained alone, whose pace shows how long 300 runs
     would take one after the other. Two laws of `discover` are drawn, by its defaults and by recipe `neural`. In quick
     mode a few members are trained for a few steps, and the 300 kept runs show the results of full training.
     """

@@ -1,7 +1,7 @@
-"""Networks alone: recipe `neural` compared with the default, which grows laws if it can.
+"""Networks alone: recipe `neural` compared with the default, which uses regression if it can.
 
-The papers train, prune and read a network. The default finds most laws of clean data by growing
-terms; here they are found by networks alone, as RealNPU and as NPU with complex weights, and by the
+The papers train, prune and read a network. The default finds most laws of clean data by
+regression; here they are found by networks alone, as RealNPU and as NPU with complex weights, and by the
 lines of README's first example, unchanged except for data and unit. A run counts if exactly the true
 terms are found, with exponents within the tolerance of the benchmark suites (0.02 on clean data, 0.1
 in noise). Seconds are processor time.
