@@ -53,9 +53,8 @@ TOP = ("__init__", "__main__", "cli", "errors", "settings")
 # Rooms side by side know nothing of each other.
 STRANGERS = {
     "units": "data laws knowledge problem settings",
-    "stages.grow": "stages.prune stages.polish",
-    "stages.prune": "stages.grow stages.polish",
-    "stages.polish": "stages.grow stages.prune",
+    "stages.prune": "stages.polish",
+    "stages.polish": "stages.prune",
     "estimator": "plots report",
     "plots": "estimator",
 }

@@ -68,7 +68,7 @@ def _begun(seen: Seen) -> list[Shape]:
     unit = np.eye(seen.size)[np.flatnonzero(seen.changing)]
     powers = [power * unit for power in (1.0, 2.0, 3.0, 4.0)]
     products = [a + b for a, b in itertools.combinations(unit, 2)]
-    plain, low = (np.pad(_low(seen, degree), ((0, 0), (0, seen.size - seen.n_states))) for degree in (2, 3))
+    plain, low = _low(seen, 2), _low(seen, 3)
     found = list[Shape]()
     for below in ([*powers[0], *powers[1]], [*powers[0], *products], _positive(seen, [*np.vstack(powers)])):
         above = np.unique(np.vstack([low, *(z + own for z in below for own in (0.0 * unit, unit))]), axis=0)
@@ -82,18 +82,19 @@ def _factored(inside: Array, d: Array) -> list[tuple[Array, Array, Array]]:
     """1 + sum_k d_k z_k as one sum, and (1 + d_a z_a) (1 + d_b z_b) if it contains z_a, z_b and their product."""
     found = [(inside, d[None], -np.ones(1))]
     for a, b in itertools.combinations_with_replacement(range(len(d)), 2):
-        if (inside == inside[a] + inside[b]).all(axis=1).any():
-            two = a != b
-            own = (inside[[a, b]], np.diag(d[[a, b]]), -np.ones(2)) if two else (inside[[a]], d[[[a]]] / 2.0, [-2.0])
-            found.append((own[0], own[1], np.array(own[2])))
+        if not (inside == inside[a] + inside[b]).all(axis=1).any():
+            continue
+        if a == b:
+            found.append((inside[[a]], d[[[a]]] / 2.0, np.array([-2.0])))
+        else:
+            found.append((inside[[a, b]], np.diag(d[[a, b]]), -np.ones(2)))
     return found
 
 
 def _low(seen: Seen, degree: int) -> Array:
     """Products of changing states up to a degree."""
     rows = products_up_to_degree(seen.n_states, degree)
-    found: Array = rows[~rows[:, ~seen.changing].any(axis=1)]
-    return found
+    return np.pad(rows[~rows[:, ~seen.changing].any(axis=1)], ((0, 0), (0, seen.size - seen.n_states)))
 
 
 def _functions(seen: Seen) -> list[Shape]:
@@ -111,7 +112,7 @@ def _functions(seen: Seen) -> list[Shape]:
 
 
 def _gates(seen: Seen, exponentials: Sequence[Array]) -> list[Shape]:
-    """1 / (1 + b e^(r x)), alone and times a state: growth from b = 0 misses steep ones."""
+    """1 / (1 + b e^(r x)), alone and times a state: steep ones are far from b = 0."""
     beside, found = [np.zeros(seen.size), *np.eye(seen.size)[: seen.n_states]], list[Shape]()
     for z in exponentials:
         middles = np.quantile(seen.monomials(z[None]), (0.1, 0.3, 0.5, 0.7, 0.9))
@@ -134,12 +135,9 @@ def _norms(seen: Seen) -> list[Shape]:
 
 def _plain(seen: Seen) -> list[Shape]:
     """Low products of states, alone and over a state, and logarithms of states, alone and beside a state."""
-    n, unit = seen.n_states, np.eye(seen.n_states)[np.flatnonzero(seen.changing)]
-    low = [*products_up_to_degree(n, 3 if n < 3 else 2), *3.0 * unit, *4.0 * unit]
-    low = [row for row in low if not row[~seen.changing].any()]
-    below = [z for z in unit if len(_positive(seen, [np.pad(z, (0, seen.size - n))]))]
-    rows = np.unique(np.array([*low, *(row - z for row in low for z in below)]), axis=0)
-    rows = np.pad(rows, ((0, 0), (0, seen.size - n)))
+    unit = np.eye(seen.size)[np.flatnonzero(seen.changing)]
+    low = [*_low(seen, 3 if seen.n_states < 3 else 2), *3.0 * unit, *4.0 * unit]
+    rows = np.unique(np.array([*low, *(row - z for row in low for z in _positive(seen, [*unit]))]), axis=0)
     return [Shape(row) for row in (*rows, *_of_functions(seen, LOG.name, (1.0,)))]
 
 

@@ -297,9 +297,9 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     if not p.clean and p.noisiness <= 0.05:
         with monitor.part(EXACT_SHARE):
             families = [TRIGONOMETRIC] * bool((~p.nonnegative & ~p.constant).any()) + [SUMS]
-            screened = [Screening.of(taken, f, k, monitor) for f in families for k in range(len(f.vocabularies))]
-            for one in sorted(screened, key=lambda one: one.criterion):
-                law = next(iter(one.mended(monitor)), None) if one.is_near else None
+            for family, k in ((f, k) for f in families for k in range(len(f.vocabularies))):
+                screened = Screening.of(taken, family, k, monitor)
+                law = next(iter(screened.mended(monitor)), None) if screened.is_near else None
                 if law is not None and _leaves_nothing(law, taken):
                     return p.without_noise(law)
     return p

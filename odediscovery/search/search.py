@@ -467,6 +467,7 @@ MOVES: tuple[Move, ...] = (
         "the same on a smoothed path",
         near(terms_of_the_data),
         REFITTED,
+        enough=EXACT_AND_PLAIN,
         until=EXACT_AND_PLAIN | LITTLE_NOISE & SHORT_AND_NOISE | ~LITTLE_NOISE & CONVINCING & ~ODD,
         late=True,
     ),

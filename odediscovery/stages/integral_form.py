@@ -406,7 +406,7 @@ class Product:
         return Product(row, Sums(b, v), self.power)
 
     def simpler(self, states: int) -> list[Product]:
-        """The product without each of its sums, its functions, and the 1 or all but the 1 of a sum 1 + b z."""
+        """The product without each sum and function, and without the 1, each z or all of them of a sum 1 + b z + ..."""
         found = list[Product]()
         for k in range(len(self.sums)):
             left = np.delete(np.arange(len(self.sums)), k)
@@ -415,11 +415,19 @@ class Product:
             rows = [self.row, *(self.row + self.power[k] * z for z in inside)]
             found += [Product(row, sums, self.power[left]) for row in rows]
             products = np.flatnonzero(self.sums.weights[k]).tolist()
-            found += [self._without_one(k, j) for j in products if len(products) > 1]
+            if len(products) > 1:
+                found += [way(k, j) for j in products for way in (self._without_one, self._without_product)]
         of_functions = np.flatnonzero(self.row[states:]) + states
         without = (np.where(np.arange(len(self.row)) == k, 0.0, self.row) for k in of_functions)
         found += [Product(row, self.sums, self.power) for row in without]
         return found
+
+    def _without_product(self, k: int, j: int) -> Product:
+        """The product whose sum k lacks product j."""
+        weights = self.sums.weights.copy()
+        weights[k, j] = 0.0
+        used = weights.any(axis=0)
+        return Product(self.row, Sums(weights[:, used], self.sums.exponents[used]), self.power)
 
     def _without_one(self, k: int, j: int) -> Product:
         """The product with z (1 + (c/b) y/z) for the sum 1 + b z + c y."""

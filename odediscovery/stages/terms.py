@@ -19,7 +19,8 @@ chosen in two ways, from a vocabulary that begins their constants on a coarse gr
 
 1. Each equation is found anew: the best sets of a few products, beside what the other equations have. One step of
 each product's constants is part of the regression, since a saturation on a coarse grid explains little, and more
-follow for the best sets of each size. Then the likeliest sets of all equations are combined.
+follow for the best sets of each size. A step flatters a product, so that sets with as many such products compete. Then
+the likeliest sets of all equations are combined.
 2. The best law is mended: one or two of its products at a time are left out, or replaced by others.
 
 After each change coefficients that are not worth their price are left out, and all constants are moved by Gauss-Newton.
@@ -164,16 +165,18 @@ class Screening:
         return best is not None and self.at.mean_square(best) < 1.0 and (best.coefficients != 0).sum(axis=1).max() <= 3
 
     def mended(self, monitor: Monitor) -> list[PowerSum]:
-        """Mend the likeliest law, and again on the path that it refines."""
-        screened, laws = self, list(self.laws)
-        for around in range(1 + REFINEMENTS):
-            laws = improved(screened.at, self.family, screened.terms, laws, monitor)
-            # Even on the first path, the right products leave far less than others.
-            if around == REFINEMENTS or not laws or screened.at.mean_square(laws[0]) > NEAR_PATH:
+        """Mend the likeliest law, and again on the path that it refines, while that leaves less of its error."""
+        screened, laws = self, improved(self.at, self.family, self.terms, list(self.laws), monitor)
+        for _ in range(REFINEMENTS):
+            if not laws or screened.at.mean_square(laws[0]) > NEAR_PATH:
                 break
             path = self.integral.refined(screened.at.rates(laws[0], screened.path))
-            screened = self._on(self.p, self.family, self.vocabulary, self.integral, path, self.terms)
-            laws = distinct(screened.at.refined(screened.at.best(c.products), SETTLING) for c in laws[:PROPOSED])
+            again = self._on(self.p, self.family, self.vocabulary, self.integral, path, self.terms)
+            new = distinct(again.at.refined(again.at.best(c.products), SETTLING) for c in laws[:PROPOSED])
+            new = improved(again.at, self.family, self.terms, new, monitor)
+            if not new or again.at.mean_square(new[0]) > screened.at.mean_square(laws[0]):
+                break
+            screened, laws = again, new
         least = laws[0].criterion + NEAR_BEST if laws else np.inf
         return [screened.at.as_law(c) for c in laws[:PROPOSED] if c.products and c.criterion < least]
 
@@ -558,10 +561,8 @@ class Pool:
         norm = np.sqrt(np.einsum("recw,recw->ecw", x, x))
         good = np.isfinite(norm).all(axis=(0, 2)) & (norm[..., 0] > 0).any(axis=0)
         kept = [t for t, g in zip(every, good, strict=True) if g]
-        names = {kind: k for k, kind in enumerate(dict.fromkeys(t.kind for t in kept))}
         blocks = x[:, :, good] / np.where(norm > 0, norm, 1.0)[:, good]
-        kinds, prices = np.array([names[t.kind] for t in kept]), np.array([at.price(t) for t in kept])
-        return cls(at, kept, blocks, kinds, prices)
+        return cls(at, kept, blocks, _numbers([t.kind for t in kept]), np.array([at.price(t) for t in kept]))
 
     def beside(self, own: Sequence[Product], most: int) -> list[Product]:
         """The products that explain most beside others, in all equations at once, no two of a kind."""
@@ -581,23 +582,22 @@ class Pool:
     def sets(self, i: int, others: Choice, *, alone: bool, cheaper: bool = False) -> list[tuple[float, list[Product]]]:
         """The likeliest sets of products in one equation, beside what others have, and their criteria.
 
-        The constants of the best of each size settle. What others have costs nothing more, unless the equation is
-        found `alone`. With `cheaper`, sets cost less than what the equation has in `others`, which is always listed.
+        The constants of the best settle, of each size and number of products with constants. What others have costs
+        nothing more, unless the equation is found `alone`. With `cheaper`, sets cost less than what the equation has
+        in `others`, which is always listed.
         """
         at, apart, rows = self.at, np.arange(len(self.at.equations)) != i, self.at.rows[self.at.group[i]]
         columns = [at.columns(others.products)[rows, e, others.coefficients[e] != 0] for e in np.flatnonzero(apart)]
         fixed = np.hstack(columns) if columns else np.zeros((len(at.y[rows]), 0))
         given = () if alone else others.without(i)
         have = {t.key for t in given}
-        # What others have comes as it is, without steps.
         rest = [k for k, t in enumerate(self.terms) if t.key not in have]
-        terms, of_given = [*given, *(self.terms[k] for k in rest)], _unit(at.columns(given)[rows, i])
-        x = np.concatenate(
-            [np.pad(of_given[..., None], ((0, 0), (0, 0), (0, TANGENTS))), self.blocks[rows, i][:, rest]], 1
-        )
-        kinds = np.unique([hash(t.kind) for t in terms], return_inverse=True)[1]
-        charge = at.worth + np.concatenate([np.zeros(len(given)), self.prices[rest]])
-        x, y = without(fixed, x), without(fixed, at.y[rows])
+        terms = [*given, *(self.terms[k] for k in rest)]
+        # What others have comes as it is, without steps.
+        of_given = np.pad(_unit(at.columns(given)[rows, i])[..., None], ((0, 0), (0, 0), (0, TANGENTS)))
+        x = without(fixed, np.concatenate([of_given, self.blocks[rows, i][:, rest]], axis=1))
+        y, kinds = without(fixed, at.y[rows]), _numbers([t.kind for t in terms])
+        charge = at.worth + np.append(np.zeros(len(given)), self.prices[rest])
         held = [t for t, a in zip(others.products, others.coefficients[i], strict=True) if a]
         most = sum(at.worth + at.price(t) * (t.key not in have) for t in held) if cheaper else np.inf
         plain = np.array([t.key in have or not at.has_constants(t) for t in terms])
@@ -766,6 +766,12 @@ def directions(columns: Array, most: int = DIRECTIONS) -> Array:
     u, size, _ = np.linalg.svd(columns, full_matrices=False)
     found: Array = u[:, size > LEAST_DIRECTION * size[0]][:, :most]
     return found
+
+
+def _numbers(kinds: Sequence[object]) -> Indices:
+    """Number kinds in the order in which they come first."""
+    of = {kind: k for k, kind in enumerate(dict.fromkeys(kinds))}
+    return np.array([of[kind] for kind in kinds], dtype=np.int64)
 
 
 def _unit(columns: Array) -> Array:
