@@ -85,7 +85,7 @@ from odediscovery.stages.polish import (
     snap,
     without_terms,
 )
-from odediscovery.stages.prune import EXTREMA, window_length
+from odediscovery.stages.prune import EXTREMA, has_whole_powers, window_length
 from odediscovery.stages.regression import fewest_terms
 from odediscovery.textbook.fit import (
     Fitter,
@@ -748,11 +748,14 @@ def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
     if not words.families:
         return p
     found = detect_noiseless(p, monitor)
-    features = None if found.exact is None else found.exact.features
-    if features is None:
+    law = found.exact
+    if law is None:
         return found
-    strange = any(f.name not in words.functions for f in features.functions)
-    return p if strange or (len(features.sums) and not words.has_sums) else found
+    strange = not (has_whole_powers(law) or any(family.real_exponents for family in words.families))
+    if law.features is not None:
+        strange |= any(f.name not in words.functions for f in law.features.functions)
+        strange |= bool(len(law.features.sums)) and not words.has_sums
+    return p if strange else found
 
 
 def seconds_for(task: Task) -> float | None:

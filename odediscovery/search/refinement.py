@@ -23,7 +23,7 @@ import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE, shows_noise
 from odediscovery.data.series import complete, pooled
-from odediscovery.families import SUMS, TRIGONOMETRIC
+from odediscovery.families import POWERS, SUMS, TRIGONOMETRIC
 from odediscovery.families.base import products_up_to_degree
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
 from odediscovery.judge.claim import autocorrelated, interval_squares, is_explained, memory
@@ -42,7 +42,7 @@ from odediscovery.stages.terms import Screening
 
 EVALUATIONS = 25  # most evaluations of a polish
 FOLLOWING = 10  # most evaluations to bring a law near the data
-EXACT_SHARE = 0.3  # of the search's time, for laws of noisy samples that may be exact
+EXACT_SHARE = 0.5  # of the search's time, for laws of noisy samples that may be exact
 LOST = 0.3  # unexplained share of the variance above which a law has lost the trajectories
 # The same limit for laws without residuals on windows: chaos magnifies solver errors, but a law that has lost the
 # trajectories leaves all of the variance unexplained.
@@ -274,10 +274,9 @@ def suits_integral_form(p: Problem) -> bool:
 
 
 def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
-    """Treat the samples as exact if some law of whole powers, of sines, or of chains has no residuals on intervals.
+    """Treat the samples as exact if some law of powers, whole ones first, of sines or of sums leaves nothing.
 
-    With coarsely sampled fast changes, noise cannot be estimated before a law is known. Real powers are not tried: if
-    whole ones fit clean data exactly, they could hardly be distinguished from real ones.
+    With coarsely sampled fast changes, noise cannot be estimated before a law is known.
     """
     if not p.complete or _is_rounded(p) or _shows_noise_alone(p):
         return p
@@ -296,7 +295,9 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     # More noise than 5 % is not only curvature.
     if not p.clean and p.noisiness <= 0.05:
         with monitor.part(EXACT_SHARE):
-            families = [TRIGONOMETRIC] * bool((~p.nonnegative & ~p.constant).any()) + [SUMS]
+            moving = ~p.constant
+            real, signed = (p.nonnegative[moving].any() and not p.integer_exponents), not p.nonnegative[moving].all()
+            families = [POWERS] * bool(real) + [TRIGONOMETRIC] * signed + [SUMS]
             for family, k in ((f, k) for f in families for k in range(len(f.vocabularies))):
                 screened = Screening.of(taken, family, k, monitor)
                 law = next(iter(screened.mended(monitor)), None) if screened.is_near else None

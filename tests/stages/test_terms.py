@@ -13,7 +13,7 @@ from odediscovery.data.series import append_controls, with_controls
 from odediscovery.families import FAMILIES, POWERS, SUMS, Shape
 from odediscovery.laws.power_sum import PowerSum, Sums, but_whole_powers, count
 from odediscovery.problem.problem import prepare
-from odediscovery.search.refinement import refined
+from odediscovery.search.refinement import detect_noiseless, refined
 from odediscovery.solve.sensitivities import LinearisedTrajectory
 from odediscovery.stages import subsets, terms
 from odediscovery.stages.integral_form import Path, Product, products_of
@@ -452,3 +452,16 @@ def test_of_many_blocks_the_likeliest_are_compared(monkeypatch):
     x /= np.linalg.norm(x, axis=0)
     found = block_sets(x, x[:, 17, 0], np.full(20, 0.1), np.arange(20), lambda left: np.log(left + 1e-9))
     assert found[0] == (17,)
+
+
+def test_real_powers_of_coarse_samples_are_found_to_be_exact():
+    law, series = sampled(
+        {"S": "0.01*R - 0.06*S**0.5*I**0.5", "I": "0.06*S**0.5*I**0.5 - 0.05*I", "R": "0.05*I - 0.01*R"},
+        [[100.0, 0.01, 0.0]],
+        200.0,
+        samples=40,
+    )
+    p = prepare(series)
+    assert not p.clean
+    found = detect_noiseless(p, Monitor()).exact
+    assert found is not None and same_terms(found.unscaled(p.scale.state, p.scale.time), law.power_sum, 1e-4)
