@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import sympy
@@ -150,6 +150,16 @@ def rows_of(width: int, factors: Sequence[int], choices: Sequence[Sequence[float
     return rows
 
 
+# Products that a numerator and a denominator may contain -> denominators 1 + sum_k d_k z_k that regression finds, as
+# products z and their d.
+Denominators: TypeAlias = "Callable[[Array, Array], Sequence[tuple[Array, Array]]]"
+
+
+def no_denominators(above: Array, below: Array) -> Sequence[tuple[Array, Array]]:
+    """None, where no regression of D(x) x' = N(x) is made."""
+    return ()
+
+
 @dataclass(frozen=True, eq=False)
 class Seen:
     """The information about the data from which a family proposes terms."""
@@ -160,9 +170,7 @@ class Seen:
     changing: Mask  # states that are not constant [states]
     # Exponents [C, states and functions] -> values of these products along the path of the data, [intervals, nodes, C].
     monomials: Callable[[Array], Array]
-    # Products that a numerator and a denominator may contain -> denominators 1 + sum_k d_k z_k that regression finds,
-    # as products z and their d.
-    denominators: Callable[[Array, Array], Sequence[tuple[Array, Array]]] = lambda above, below: ()
+    denominators: Denominators = no_denominators
 
     @property
     def n_states(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -70,10 +70,14 @@ def _begun(seen: Seen) -> list[Shape]:
     products = [a + b for a, b in itertools.combinations(unit, 2)]
     plain, low = _low(seen, 2), _low(seen, 3)
     found = list[Shape]()
+
+    def alone_and_beside(products: Iterable[Array]) -> list[Array]:
+        return [z + own for z in products for own in (0.0 * unit, unit)]
+
     for below in ([*powers[0], *powers[1]], [*powers[0], *products], _positive(seen, [*np.vstack(powers)])):
-        above = np.unique(np.vstack([low, *(z + own for z in below for own in (0.0 * unit, unit))]), axis=0)
+        above = np.unique(np.vstack([low, *alone_and_beside(below)]), axis=0)
         for inside, weights in seen.denominators(above, np.reshape(below, (-1, seen.size))):
-            tops = np.unique(np.vstack([plain, *(z + own for z in inside for own in (0.0 * unit, unit))]), axis=0)
+            tops = np.unique(np.vstack([plain, *alone_and_beside(inside)]), axis=0)
             found += [Shape(top, *own) for top in tops for own in _factored(inside, weights)]
     return found
 

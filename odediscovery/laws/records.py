@@ -484,8 +484,8 @@ def _features(head: Mapping[str, Any], states: int, b: Array, v: Array) -> Featu
 # Relative mean square of residuals below which a law fits clean data as well as any law can.
 SETTLED = 1e-8
 
-# The stage that proposes a law: terms added one by one on the integral form; networks trained from
-# random starts; least squares over a library of terms; a textbook law; "" if there was no search.
+# The stage that proposes a law: networks trained from random starts; least squares over a vocabulary of terms; a
+# textbook law; "" if there was no search.
 FoundBy: TypeAlias = Literal["training", "regression", "textbook", ""]
 
 # A sum of powers, or a form with named constants.

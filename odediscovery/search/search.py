@@ -205,8 +205,7 @@ def trained_where_real(at: Search) -> Iterator[Proposal]:
     p = at.problem
     # Where every state changes its sign, powers are whole, and training would find nothing new.
     real = p.nonnegative[~p.constant].any() and not p.integer_exponents
-    # On clean data, regression finds whatever training could.
-    if at.settings.members and real and not (p.clean and at.settings.grow) and not at.out_of_time:
+    if at.settings.members and real:
         yield from trained_members(at)
 
 
@@ -500,11 +499,11 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "random members",
-        NOISY & ~NAMED & ~(SLIGHTLY_NOISY & MAY_BE_IT) | CLEAN & UNSETTLED,
+        # On clean data, regression finds whatever training could.
+        NOISY & ~NAMED & ~(SLIGHTLY_NOISY & MAY_BE_IT) | CLEAN & ~REGRESSION & UNSETTLED,
         "networks trained under L1, where powers may be real",
         trained_where_real,
         IF_HOPEFUL,
-        late=True,
     ),
 )
 

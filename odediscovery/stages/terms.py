@@ -39,7 +39,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from odediscovery.families import Family, Seen
-from odediscovery.families.base import products_up_to_degree
+from odediscovery.families.base import Denominators, no_denominators, products_up_to_degree
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, constant_penalty, price
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
@@ -238,14 +238,6 @@ def _features_of(p: Problem, family: Family) -> Features:
     return features_for(family, ~p.nonnegative, ~p.constant | p.data.is_control, p.scale.state)
 
 
-# Products above and below a fraction -> denominators, as products and weights.
-Regress = Callable[[Array, Array], Sequence[tuple[Array, Array]]]
-
-
-def _none(above: Array, below: Array) -> Sequence[tuple[Array, Array]]:
-    return ()
-
-
 @dataclass(frozen=True, eq=False)
 class Place:
     """Where terms are evaluated: a path with all functions of states."""
@@ -257,7 +249,9 @@ class Place:
     law: PowerSum  # in these features
 
     @classmethod
-    def of(cls, p: Problem, path: Path, law: PowerSum, family: Family, denominators: Regress = _none) -> Place:
+    def of(
+        cls, p: Problem, path: Path, law: PowerSum, family: Family, denominators: Denominators = no_denominators
+    ) -> Place:
         """Where a law passes, in the functions of a family and its own."""
         changing, whole = ~p.constant | p.data.is_control, ~p.nonnegative | p.integer_exponents
         assert law.features is not None
