@@ -47,7 +47,7 @@ from odediscovery.runtime.monitor import Monitor, check_time
 from odediscovery.solve.sensitivities import LinearisedTrajectory
 from odediscovery.stages.integral_form import LEAST, WEIGHT, Integral, Path, Product, features_for, law_of, products_of
 from odediscovery.stages.quotients import denominators
-from odediscovery.stages.subsets import block_sets, of_each_kind, without
+from odediscovery.stages.regression import block_sets, of_each_kind, without
 
 # Directions in which responses are compared; they are smooth, and nearly lie in a few. Smaller ones are rounding [share
 # of the largest].
@@ -90,7 +90,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """What a vocabulary says of the data: laws by regression on the integral form, the likeliest first.
+    """What one vocabulary finds in the data: laws by regression on the integral form, the likeliest first.
 
     Args:
         family: of the terms.

@@ -15,9 +15,10 @@ from odediscovery.laws.power_sum import PowerSum, Sums, but_whole_powers, count
 from odediscovery.problem.problem import prepare
 from odediscovery.search.refinement import detect_noiseless, refined
 from odediscovery.solve.sensitivities import LinearisedTrajectory
-from odediscovery.stages import subsets, terms
+from odediscovery.stages import regression as sets_of_blocks
+from odediscovery.stages import terms
 from odediscovery.stages.integral_form import Path, Product, products_of
-from odediscovery.stages.subsets import block_sets
+from odediscovery.stages.regression import block_sets
 from odediscovery.stages.terms import (
     MOST_INTERVALS,
     Choice,
@@ -91,8 +92,11 @@ def test_long_series_are_screened_on_a_part_of_their_intervals():
 
 def test_samples_too_coarse_to_look_exact_are_found_to_be_exact():
     law, series = sampled(*RATES["Gompertz and his predator"][:2], 40.0, samples=30)
-    assert not prepare(series).clean
-    found = discover(series, settings_for(members=0), Monitor()).equations
+    p = prepare(series)
+    assert not p.clean
+    p = detect_noiseless(p, Monitor())
+    assert p.exact is not None and p.clean
+    found = refined(p, p.exact, but_whole_powers(p.exact), p.initial, p.sigma).law.unscaled(p.scale.state, p.scale.time)
     x = np.concatenate([t.values for t in series.trajectories])
     np.testing.assert_allclose(found.rhs(x), law.rhs(x), rtol=1e-4, atol=1e-5)
 
@@ -106,9 +110,18 @@ def test_real_powers_are_likelier_than_what_comes_near_them():
     assert same_terms(found, law.power_sum, 1e-4)
 
 
-def test_each_equation_on_the_data_has_rows_and_a_variance_of_its_own():
+@pytest.fixture(scope="module")
+def late():
+    """A vocabulary whose laws are asked for after the end, and the monitor that says so."""
     *_, p = rounded_to_four_digits(PREY)
-    at = Screening.of(p, SUMS, 0, Monitor()).at
+    monitor = Monitor()
+    monitor.spend(60.0)
+    with monitor.part(0.0):
+        yield Screening.of(p, SUMS, 0, monitor), monitor
+
+
+def test_each_equation_on_the_data_has_rows_and_a_variance_of_its_own(late):
+    at = late[0].at
     x = at.columns([Product(np.eye(at.place.features.size)[0])])
     first, second = at.rows
     assert not x[second, 0].any() and not x[first, 1].any() and x[first, 0].any()
@@ -116,13 +129,9 @@ def test_each_equation_on_the_data_has_rows_and_a_variance_of_its_own():
     assert float(at.misfit(left)) == pytest.approx(sum(float(at.misfit_of(i)(left[i])) for i in range(2)))
 
 
-def test_a_vocabulary_is_not_screened_after_the_end():
-    *_, p = rounded_to_four_digits(PREY)
-    monitor = Monitor()
-    monitor.spend(60.0)
-    with monitor.part(0.0):
-        screened = Screening.of(p, SUMS, 0, monitor)
-        assert screened.criterion == np.inf and not screened.mended(monitor)
+def test_a_vocabulary_is_not_screened_after_the_end(late):
+    screened, monitor = late
+    assert screened.criterion == np.inf and not screened.mended(monitor)
 
 
 def test_sums_that_outgrow_their_one_lose_it():
@@ -224,8 +233,8 @@ def test_inputs_act_in_terms_along_a_law():
     assert not found.coefficients[1].any() and found.n_monomials <= 3
 
 
-def test_real_powers_are_found_by_their_family():
-    _, _, p, fitted = in_noise("two substrates")
+def test_real_powers_are_found_by_their_family(prey):
+    _, _, p, fitted, *_ = prey
     laws = terms_along(p, fitted.law, fitted.initial, p.sigma, POWERS, Monitor())
     assert laws and all(law.features is None or not len(law.features.sums) for law in laws)
 
@@ -236,12 +245,9 @@ def test_a_law_that_cannot_be_followed_has_no_proposals(prey):
     assert terms_along(p, wild, fitted.initial, p.sigma, SUMS, Monitor()) == []
 
 
-def test_what_was_found_is_kept_when_time_ends(prey):
+def test_what_was_found_is_kept_when_time_ends(prey, late):
     _, _, p, fitted, *_ = prey
-    monitor = Monitor()
-    monitor.spend(60.0)
-    with monitor.part(0.0):
-        assert terms_along(p, fitted.law, fitted.initial, p.sigma, SUMS, monitor)
+    assert terms_along(p, fitted.law, fitted.initial, p.sigma, SUMS, late[1])
 
 
 def test_directions_keep_what_responses_and_data_have(prey):
@@ -356,8 +362,8 @@ def test_changes_are_by_one_factor_or_one_product_in_a_sum(prey):
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_vocabularies_are_finite_and_without_repetitions(family):
-    _, _, p, fitted = in_noise(PREY)
+def test_vocabularies_are_finite_and_without_repetitions(prey, family):
+    _, _, p, fitted, *_ = prey
     at, _ = regression(p, fitted, family)
     for vocabulary in family.vocabularies:
         terms = [Product.of(shape, at.place.features.size) for shape in vocabulary(at.place.seen)]
@@ -446,7 +452,7 @@ def test_a_law_too_stiff_for_its_samples_or_that_reaches_zero_has_no_proposals(l
 
 
 def test_of_many_blocks_the_likeliest_are_compared(monkeypatch):
-    monkeypatch.setattr(subsets, "MOST_BLOCKS", 5)
+    monkeypatch.setattr(sets_of_blocks, "MOST_BLOCKS", 5)
     random = np.random.default_rng(0)
     x = random.standard_normal((40, 20, 1))
     x /= np.linalg.norm(x, axis=0)
