@@ -1,4 +1,4 @@
-"""Differential equations read off from measured time series by arithmetic neural networks.
+"""Differential equations behind measured time series, found by regression and by arithmetic neural networks.
 
     from odediscovery import discover, load_csv
 

@@ -59,11 +59,11 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session", autouse=True)
 def leisure():
     """How many times longer a fit may take: what it finds must not depend on the machine, or on lines being counted."""
-    from odediscovery.discovery import changes  # noqa: PLC0415 (after the hook that checks shapes)
+    from odediscovery.discovery import task  # noqa: PLC0415 (after the hook that checks shapes)
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("SMALL_SECONDS", "SECONDS"):
-            patch.setattr(changes, name, LEISURE * getattr(changes, name))
+            patch.setattr(task, name, LEISURE * getattr(task, name))
         yield LEISURE
 
 

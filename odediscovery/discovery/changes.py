@@ -7,7 +7,7 @@ Trajectories that no law can follow from one start are cut into pieces.
 
 The criterion measures how closely a law follows the samples it was fitted to. A law that merely follows these samples
 fails on unseen ones, so blocks of time are held out in turn. The claimed law is fitted to all samples where it can
-follow them. Textbook laws compete too; one wins if it is about as good and has no more constants.
+follow them. Textbook laws compete too; one wins if it is better, or about as good with no more constants.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-import sympy
 
 from odediscovery.data.series import TimeSeries, complete, drop_appended_controls, pooled
 from odediscovery.discovery.conclude import add_messages
@@ -62,7 +61,6 @@ from odediscovery.runtime.monitor import JUDGING, TELLING, Monitor
 from odediscovery.search.moves import at_rest, each_alone
 from odediscovery.search.refinement import (
     EVALUATIONS,
-    detect_noiseless,
     follows_closely,
     follows_exactly,
     is_long,
@@ -73,7 +71,6 @@ from odediscovery.search.refinement import (
     with_constants,
     without_excess,
 )
-from odediscovery.search.search import Vocabulary
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import (
     CONVERGED,
@@ -85,7 +82,7 @@ from odediscovery.stages.polish import (
     snap,
     without_terms,
 )
-from odediscovery.stages.prune import EXTREMA, has_whole_powers, window_length
+from odediscovery.stages.prune import EXTREMA, window_length
 from odediscovery.stages.regression import fewest_terms
 from odediscovery.textbook.fit import (
     Fitter,
@@ -94,7 +91,6 @@ from odediscovery.textbook.fit import (
     complexity_of,
     covariance_of,
     criterion_of,
-    fit_textbook,
     has_terms_of,
     merged,
     named_constants,
@@ -691,39 +687,8 @@ def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
     )
 
 
-# Most processor time of a fit, for a small table and any other [s]. With less, chains leave growth too little of it: on
-# the 40 points of the paper's own simulation, it ended halfway.
-SMALL_SECONDS, SECONDS = 10.0, 30.0
-# Share of the time of a fit for the search, the rest for judging its laws
-SEARCH_SHARE = 0.6
 # Decimals in the comparison of criteria
 DIGITS = 2
-
-
-def textbook_laws(task: Task, p: Problem, words: Vocabulary) -> list[FittedForm]:
-    """The fitted textbook laws of a problem; none if they are disabled, controls act, or a state never changes."""
-    if task.series.controls or p.constant.any() or not task.settings.grow or not words.textbook:
-        return []
-    # If nothing else is tried, the best of them is the answer, however poor.
-    found = fit_textbook(p, task.monitor, most_left=None if words.families else np.inf)
-    return [one for one in found if _is_allowed(p, one) and (not words.families or _is_in(words, one))]
-
-
-def _is_allowed(p: Problem, fitted: FittedForm) -> bool:
-    """Whether a law agrees with the knowledge of the user."""
-    if p.given is None:
-        return True
-    numbers = as_numbers(fitted)
-    return numbers is not None and p.given.allows(numbers[0])
-
-
-def _is_in(words: Vocabulary, fitted: FittedForm) -> bool:
-    """Whether a law contains only functions and sums that are tried."""
-    opened = fitted.form.open()
-    functions = {part.func.__name__ for side in opened.right_hand_sides for part in side.atoms(sympy.Function)}
-    return functions <= words.functions and (
-        words.has_sums or bool(functions) or fitted.equations.power_sum is not None
-    )
 
 
 def judge_textbook(p: Problem, fitted: Sequence[FittedForm]) -> Verdict:
@@ -741,30 +706,6 @@ def judge_textbook(p: Problem, fitted: Sequence[FittedForm]) -> Verdict:
             else "no law could be integrated through the data; another --library may have one"
         )
     return dataclasses.replace(Verdict.of(p, rows), named=tuple(fitted))
-
-
-def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
-    """The series without noise if some permitted law has no residuals between samples."""
-    if not words.families:
-        return p
-    found = detect_noiseless(p, monitor)
-    law = found.exact
-    if law is None:
-        return found
-    strange = not (has_whole_powers(law) or any(family.real_exponents for family in words.families))
-    if law.features is not None:
-        strange |= any(f.name not in words.functions for f in law.features.functions)
-        strange |= bool(len(law.features.sums)) and not words.has_sums
-    return p if strange else found
-
-
-def seconds_for(task: Task) -> float | None:
-    """Most processor time of a fit in seconds; None with --thorough."""
-    if task.settings.thorough:
-        return None
-    rows = sum(len(run.time) for run in task.every.trajectories)
-    small = rows < 50 and task.series.n_states <= 3
-    return SMALL_SECONDS if small else SECONDS
 
 
 def join_textbook(verdict: Verdict, monitor: Monitor) -> Verdict:

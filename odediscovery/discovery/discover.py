@@ -2,8 +2,8 @@
 
     pose -> search (propose, prune) -> judge (polish, rank) -> change -> conclude -> name
 
-The moves of the search are in `search/search.py`; groups and flows
-have stages of their own.
+The moves of the search are in `search/search.py`. Groups, flows, breaks and published recipes have stages of their
+own (`_search`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 from odediscovery.data.recorded import FOUND, dose_factor
 from odediscovery.data.series import TimeSeries, check_series, with_even_times
 from odediscovery.discovery.changes import (
-    SEARCH_SHARE,
     cut_until_followed,
     drop_excess,
     drop_idle_terms,
@@ -31,16 +30,13 @@ from odediscovery.discovery.changes import (
     judge_shortlist,
     judge_textbook,
     lower_noise,
-    noiseless,
     prefer_named,
     prefer_what_predicts,
     refine_constants,
-    seconds_for,
     simplify_exponents,
     simplify_quotients,
     spare_terms,
     stay_with_few,
-    textbook_laws,
     with_named,
     write_short,
 )
@@ -48,14 +44,18 @@ from odediscovery.discovery.conclude import add_messages, build_result, conclude
 from odediscovery.discovery.fit_constants import fit_form
 from odediscovery.discovery.reliability import with_probabilities
 from odediscovery.discovery.task import (
+    SEARCH_SHARE,
     Task,
     check_asked,
     check_size,
     continue_over,
     laws_asked_for,
+    noiseless,
     notes_on,
     pose_task,
+    seconds_for,
     split,
+    textbook_laws,
 )
 from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
@@ -200,7 +200,7 @@ def _judge_laws(
         verdict = count_independent(judge_textbook(whole, named))
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
     for change in CHANGES:
-        if verdict.form is None:  # the terms of a form are not chosen one by one
+        if verdict.form is None:  # a form that is no sum of powers is fitted as a whole, in `with_named`
             verdict = monitor.in_time(JUDGING, partial(change.make, verdict, task, whole), verdict)
     return _told(task, verdict, asked, spent)
 
@@ -223,7 +223,7 @@ class Change:
 CHANGES = (
     Change(
         "simple exponents",
-        "exponents are set to simple values where the data cannot tell",
+        "exponents are set to simple values where that is likelier",
         lambda verdict, task, whole: simplify_exponents(verdict, task.monitor),
     ),
     Change(
@@ -233,12 +233,12 @@ CHANGES = (
     ),
     Change(
         "left-out blocks",
-        "a simpler law is claimed if it clearly predicts blocks of time better that it was not fitted to",
+        "a simpler law is claimed if it clearly better predicts blocks of time that were left out of its fit",
         lambda verdict, task, whole: prefer_what_predicts(verdict, task.monitor),
     ),
     Change(
         "names",
-        "a law with a name and no more constants is claimed if it is about as good, or if it is better",
+        "a law with a name is claimed if it is better, or about as good with no more constants",
         lambda verdict, task, whole: prefer_named(verdict),
     ),
     Change(
@@ -248,7 +248,7 @@ CHANGES = (
     ),
     Change(
         "no idle terms",
-        "the claimed law loses terms that are not significant",
+        "the claimed law loses terms without which it is about as good",
         lambda verdict, task, whole: drop_idle_terms(verdict, task.monitor),
     ),
     Change(
@@ -263,7 +263,7 @@ CHANGES = (
     ),
     Change(
         "no excess",
-        "laws lose terms that a conserved sum makes superfluous",
+        "laws lose terms that a stated conserved sum makes superfluous",
         lambda verdict, task, whole: drop_excess(verdict),
     ),
 )
@@ -316,7 +316,7 @@ def _told(task: Task, judged: Verdict, asked: Sequence[FittedForm], spent: Seque
         told += part
     # A law that the user wrote, or knows in part, is not one of those that were drawn at random.
     found = add_messages(found, *told, *task.known.sentences(), *spent)
-    return found if asked or task.p.knowledge is not None else with_probabilities(found, verdict.p, bool(spent))
+    return found if asked or not task.known.empty else with_probabilities(found, verdict.p, bool(spent))
 
 
 def _search_breaks(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:

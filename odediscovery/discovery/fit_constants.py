@@ -39,7 +39,7 @@ from odediscovery.search.refinement import residual_sigma
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import polish_on
-from odediscovery.textbook.fit import Fitter, Path, nonlinear_constants, positive_start, start_of
+from odediscovery.textbook.fit import Curve, Fitter, nonlinear_constants, positive_start, start_of
 
 # Most Jacobians of a fit; bounds the time
 STEPS = 60
@@ -150,11 +150,11 @@ class _Task:
         return self.fitter.scale.state[self.own]
 
     @cached_property
-    def path(self) -> Path:
-        """The samples as a path in the user's units."""
+    def curve(self) -> Curve:
+        """The samples as a curve in the user's units."""
         series = append_controls(self.series)
         runs = tuple(dataclasses.replace(run, values=_filled(run)) for run in series.trajectories)
-        return Path.of(dataclasses.replace(series, trajectories=runs))
+        return Curve.of(dataclasses.replace(series, trajectories=runs))
 
     def led(self, constants: Array) -> PolishedForm | None:
         """A rough fit from these constants, by way of ever longer pieces if they fail; None if these fail too."""
@@ -215,9 +215,9 @@ def _beginnings(task: _Task) -> list[Array]:
         form = task.form.holding(known)
         sought = nonlinear_constants(form)
         linear = [k for k, name in enumerate(form.names) if name not in sought]
-        found = start_of(form, sought, task.path, most=3)
+        found = start_of(form, sought, task.curve, most=3)
         turned = [one for one in found if (one.constants[linear] < 0.0).any()]
-        found += [positive_start(form, list(sought), task.path, one, ()) for one in turned]
+        found += [positive_start(form, list(sought), task.curve, one, ()) for one in turned]
         begun += [known | dict(zip(form.names, one.constants.tolist(), strict=True)) for one in found]
     return [np.array([values[name] for name in names]) for values in begun]
 

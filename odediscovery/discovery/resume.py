@@ -14,7 +14,7 @@ from odediscovery.runtime.monitor import Monitor
 
 
 def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> Discovery:
-    """Continue a fit with other random members, and with all equations of the front among the laws.
+    """Continue a fit with other random members, and with the laws of the front, if they are sums of powers.
 
     The claimed equations do not become clearly worse by the judge's criterion: `found` itself is returned if they
     would, as after a very short time, or if fewer samples were used.

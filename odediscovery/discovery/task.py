@@ -1,6 +1,6 @@
 """The task of a fit: the posed series, laws requested by the user, and the held-out time.
 
-The last share of the measured time is held out from the fit; the equations are continued over it.
+With `--holdout`, the last share of each trajectory's time is held out; the equations are continued over it.
 
     R2 = 1 - sum (x - x_sim)^2 / sum (x - mean x)^2
 
@@ -13,7 +13,7 @@ although it was unknown before; this is common where values hardly change. There
     off = sqrt(mean (x - x_sim)^2 / variance of the fitted values),    summed over states
 
 is reported too, with the same number for constant last fitted values. Equations with a
-larger error than these, and a clear one, do not hold at later times and are refused.
+larger error than these, and above 5 % of the spread, do not hold at later times and are refused.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import sympy
 
 from odediscovery.data.series import TimeSeries, complete, drop_appended_controls, measured
 from odediscovery.data.signals import LEAST_VALUES
@@ -36,13 +37,18 @@ from odediscovery.problem.problem import Problem, pose_known, thin_series, with_
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import GIGABYTE, SEARCHING, Monitor
+from odediscovery.search.refinement import detect_noiseless
+from odediscovery.search.search import Vocabulary
 from odediscovery.settings import Settings
+from odediscovery.stages.prune import has_whole_powers
 from odediscovery.textbook.fit import (
     Fitter,
+    as_numbers,
     criterion_of,
+    curve_of,
+    fit_textbook,
     named_constants,
     nonlinear_constants,
-    path_of,
     row_of,
     start_of,
     worst_of,
@@ -77,6 +83,12 @@ class Task:
     def series(self) -> TimeSeries:
         """All samples, with controls separate from the states."""
         return drop_appended_controls(self.every)
+
+
+# Most processor time of a fit, for a small table and any other [s]. The search has `SEARCH_SHARE` of it.
+SMALL_SECONDS, SECONDS = 10.0, 30.0
+# Share of the time of a fit for the search, the rest for judging its laws
+SEARCH_SHARE = 0.6
 
 
 def check_size(series: TimeSeries, settings: Settings) -> None:
@@ -141,18 +153,68 @@ def laws_asked_for(task: Task, p: Problem) -> list[FittedForm]:
     forms = list(_asked(task))
     if not forms:
         return []
-    fitter, path, found = Fitter.of(p), path_of(p), []
+    fitter, curve, found = Fitter.of(p), curve_of(p), []
     for says, options in forms:
         fits = [
             fit
             for form, sought in options
-            for start in start_of(form, sought, path, most=BEGINNINGS)
+            for start in start_of(form, sought, curve, most=BEGINNINGS)
             if (fit := fitter.fit(form, start.constants, says, worst=worst_of(start), most=MAX_JACOBIANS)) is not None
         ]
         if fits:
             best = min(fits, key=lambda fit: criterion_of(p, fit))
             found.append(best)
     return found
+
+
+def textbook_laws(task: Task, p: Problem, words: Vocabulary) -> list[FittedForm]:
+    """The fitted textbook laws of a problem; none if they are disabled, controls act, or a state never changes."""
+    if task.series.controls or p.constant.any() or not task.settings.grow or not words.textbook:
+        return []
+    # If nothing else is tried, the best of them is the answer, however poor.
+    found = fit_textbook(p, task.monitor, most_left=None if words.families else np.inf)
+    return [one for one in found if _is_allowed(p, one) and (not words.families or _is_in(words, one))]
+
+
+def _is_allowed(p: Problem, fitted: FittedForm) -> bool:
+    """Whether a law agrees with the knowledge of the user."""
+    if p.given is None:
+        return True
+    numbers = as_numbers(fitted)
+    return numbers is not None and p.given.allows(numbers[0])
+
+
+def _is_in(words: Vocabulary, fitted: FittedForm) -> bool:
+    """Whether a law contains only functions and sums that are tried."""
+    opened = fitted.form.open()
+    functions = {part.func.__name__ for side in opened.right_hand_sides for part in side.atoms(sympy.Function)}
+    return functions <= words.functions and (
+        words.has_sums or bool(functions) or fitted.equations.power_sum is not None
+    )
+
+
+def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
+    """The series without noise if some permitted law has no residuals between samples."""
+    if not words.families:
+        return p
+    found = detect_noiseless(p, monitor)
+    law = found.exact
+    if law is None:
+        return found
+    strange = not (has_whole_powers(law) or any(family.real_exponents for family in words.families))
+    if law.features is not None:
+        strange |= any(f.name not in words.functions for f in law.features.functions)
+        strange |= bool(len(law.features.sums)) and not words.has_sums
+    return p if strange else found
+
+
+def seconds_for(task: Task) -> float | None:
+    """Most processor time of a fit in seconds; None with --thorough."""
+    if task.settings.thorough:
+        return None
+    rows = sum(len(run.time) for run in task.every.trajectories)
+    small = rows < 50 and task.series.n_states <= 3
+    return SMALL_SECONDS if small else SECONDS
 
 
 def notes_on(verdict: Verdict, asked: Sequence[FittedForm], series: TimeSeries) -> list[Note]:

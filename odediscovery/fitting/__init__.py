@@ -1,1 +1,1 @@
-"""The objective (windows of consecutive samples) and its optimisers, batched over members."""
+"""Least squares on windows of consecutive samples, batched over members, for training and pruning."""

@@ -340,7 +340,7 @@ class Verdict:
 
     @property
     def best(self) -> Judged:
-        """The sum of powers with the best verdict, which is claimed unless `form` is."""
+        """The chosen sum of powers, which is claimed unless `form` is."""
         return self.rows[self.chosen]
 
     def with_rows(self, rows: Sequence[Judged], p: Problem | None = None) -> Verdict:

@@ -192,12 +192,12 @@ bound_states = Message(
 )
 two_complexities = Message(
     Weight.BACKGROUND,
-    "complexity counts constants and states where the equations are sums of powers, and every symbol where they are "
-    "not: compare rows of the two kinds by R2 only",
+    "complexity counts constants and states where the equations are sums of powers, and more where they are not: "
+    "compare rows of the two kinds by R2 only",
 )
 time_spent = Message(
     Weight.BACKGROUND,
-    "richer laws were not all tried: a fit takes at most 30 s of processor time, 10 s for fewer than 50 rows of up to "
+    "richer laws were not all tried: a fit takes about 30 s of processor time, 10 s for fewer than 50 rows of up to "
     "three states; --thorough continues as long as there is something to try",
 )
 
@@ -232,14 +232,15 @@ def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
 def idle_terms_left(names: Sequence[str]) -> Note:
     """Refuse equations with terms that are not significant but that the fit needs."""
     if len(names) == 1:
-        seen = f"the 95 % interval of the coefficient of {names[0]} contains 0, and without it"
+        seen = f"the 95 % interval of the coefficient of {names[0]} contains 0, but without this term"
+        which = "it is"
     else:
         among = f"{len(names)} terms, among them {listed(names[:3])}," if len(names) > 3 else listed(names)
-        seen = f"the 95 % intervals of the coefficients of {among} contain 0, and without them"
+        seen = f"the 95 % intervals of the coefficients of {among} contain 0, but without these terms"
+        which = "they are"
     return Note(
-        f"{seen} the equations fit clearly worse: "
-        "the terms are not identifiable from these data, so no law is claimed; prefer a simpler row of the front, or "
-        "measure more",
+        f"{seen} the equations fit clearly worse: {which} not identifiable from these data, so no law is claimed; "
+        "prefer a simpler row of the front, or measure more",
         Weight.REFUSAL,
     )
 
@@ -258,9 +259,9 @@ def may_be_any_curve(states: Sequence[str]) -> Note:
     """Doubt equations that fit exact data but do not look like a law."""
     rates = listed([f"{state}'" for state in states])
     return Note(
-        f"the equations fit exact data, but the side of {rates} does not look like a law (many terms, unusual powers, "
-        "or terms that cancel): enough such terms fit any smooth curve; do not trust the form; measure from other "
-        "starts, or state what you know (--known)",
+        f"the equations fit exact data, but the right-hand side of {rates} does not look like a law (many terms, "
+        "unusual powers, or terms that cancel): enough such terms fit any smooth curve; do not trust the form; "
+        "measure from other starts, or state what you know (--known)",
         Weight.DOUBT,
     )
 

@@ -105,7 +105,7 @@ class Problem:
     relative_sigma: tuple[Array, ...]
     exact: PowerSum | None = None  # a law whose residuals show that there is no noise
     heads: tuple[int, ...] | None = None  # index of the first piece of each trajectory, if they were cut
-    knowledge: Knowledge | None = None  # what the user knows about the law, dimensionless, if anything
+    knowledge: Knowledge | None = None  # constraints, dimensionless: what the user knows, and redundant states
     given: Knowledge | None = None  # the same knowledge in the user's units
     samples_a_step: float = 0.0  # samples per step of the solver that interpolated them, 0 if none did
     messages: tuple[str, ...] = ()  # notes on the noise for the reader of a result

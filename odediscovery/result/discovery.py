@@ -69,7 +69,7 @@ class Discovery:
         messages: what the reader should know, one sentence each.
         settings: the options of the fit.
         seconds: wall-clock time of the fit.
-        network: the law as a chain of units, pruned from a network if one was trained; None if it is not a chain.
+        network: the law as a chain of units, whichever stage found it; None if it is not a chain.
         log: records of the stages, in order.
         degrees_of_freedom: observed values - fitted numbers, of Student's t for the intervals
             of the constants; None where their standard errors are unknown.
@@ -79,7 +79,7 @@ class Discovery:
             bands and prediction intervals; None if the covariance is unknown.
         survival: how often each term recurred in bootstrap fits, if requested.
         profiles: intervals of constants by profile likelihood, if requested.
-        named: the constants of a form that the user wrote down, if one was fitted.
+        named: the constants of a form, as the user or a textbook writes it, if one was fitted.
         textbook: the constants of a law with a name as textbooks write them, if the chosen equations are one.
         found_by: the stage that proposed `equations`: training, regression or textbook; "" if none did or
             the stage is unknown.
@@ -118,7 +118,7 @@ class Discovery:
     @property
     def probability(self) -> float | None:
         """The probability that the terms of `equations` are the true ones: the share of right laws among random ones
-        with such evidence; None where it is not known, as for groups and laws that the user wrote.
+        with such evidence; None where it is not known, as for groups, flows, and laws known in part.
         """
         return chosen_row(self).probability
 
@@ -317,7 +317,7 @@ class Discovery:
     def constants(self) -> Frame:
         """One row per constant: state, kind, term, of, value, standard_error, low and high (95 %), snapped.
 
-        For a form that the user wrote down: name, value, standard_error, low and high. Where columns
+        For a form with named constants: name, value, standard_error, low and high. Where columns
         have units, `unit` comes last.
         """
         more = ["unit"] if self.series.units else []

@@ -1,7 +1,8 @@
 """Files and folders that are written completely or not at all; a folder has one writer at a time.
 
 They are written beside their place and then renamed, or exchanged with an old folder in one step of the file system:
-readers see the old or the new one, never a mixture, even after a full disk or a killed program.
+readers see the old or the new one, never a mixture, even after a full disk or a killed program. Where folders cannot
+be exchanged, files are replaced one by one, and a result's hashes reveal a mixture.
 """
 
 from __future__ import annotations

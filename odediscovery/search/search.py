@@ -349,7 +349,7 @@ SLIGHTLY_NOISY = Condition(
 LITTLE_NOISE = Condition(
     "no value is missing and there is little noise", lambda at: at.problem.complete and has_little_noise(at.problem)
 )
-UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates))
+UNSETTLED = Condition("every law leaves residuals", lambda at: not is_settled(at.candidates))
 CONVINCING = _of_best(
     "the best law leaves noise only, follows the data closely, and is short or needs all its terms", is_convincing
 )
@@ -379,7 +379,7 @@ SHORT_AND_NOISE = _of_best(
 SERIES_OF_ONE = _of_best(
     "three terms of an equation differ only in the power of one state", lambda at, best: may_be_series(best.law)
 )
-NAMED = _of_best("a textbook law that is no sum of products with constants of its own leaves noise alone", is_named)
+NAMED = _of_best("a textbook law that is no sum of products with independent constants leaves only noise", is_named)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 
 

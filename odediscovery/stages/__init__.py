@@ -1,1 +1,1 @@
-"""Grow, prune and polish laws of a problem."""
+"""Regress, prune and polish laws of a problem."""

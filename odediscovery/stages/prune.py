@@ -214,7 +214,7 @@ def _may_be_one(fit: LeastSquares, free: Mask, m: int, rows: Indices, approves: 
 
 @dataclass(frozen=True, eq=False)
 class Pruned:
-    """One network on the elimination path."""
+    """One law on the elimination path."""
 
     member: int  # index of the member it comes from
     unknowns: Array  # parameters, then fitted start values if the problem has any
@@ -451,7 +451,7 @@ def prune_laws(
 
 @dataclass(frozen=True, eq=False)
 class EliminationPath:
-    """Ever smaller networks of all members, with the residuals on which they were pruned."""
+    """Ever smaller laws of all members, with the residuals on which they were pruned."""
 
     problem: ShortResiduals | LongResiduals
     samples: int  # observed values

@@ -5,7 +5,7 @@ Initial constants are those that fit the integral form of the law best.
     x(t_j) = x_0 + \sum_l c_l \int_0^{t_j} g_l(x(s); d) ds
 
 A law is linear in most of its constants c: for given other constants d, they are a linear regression on the
-smoothed path. The constants d are searched on a grid.
+smoothed curve. The constants d are searched on a grid.
 
 The promising laws of each number of constants are fitted to whole trajectories. A fitted form has a criterion, a name
 and a row of the front, as other laws have.
@@ -74,7 +74,7 @@ POWERS = (0.25, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class Curve:
     """Smoothed trajectories on fine grids."""
 
     times: tuple[Array, ...]  # of each trajectory [points]
@@ -83,8 +83,8 @@ class Path:
     spread: Array  # standard deviation of the states and controls
 
     @classmethod
-    def of(cls, smooth: TimeSeries) -> Path:
-        """The path through smoothed samples without gaps.
+    def of(cls, smooth: TimeSeries) -> Curve:
+        """The curve through smoothed samples without gaps.
 
         From many samples every n-th is used, or runs of neighbours where these would not follow the extrema.
         """
@@ -101,11 +101,11 @@ class Path:
             rows = np.unique(np.append(np.arange(0, len(run.time), every), len(run.time) - 1))
             t, x = run.time[rows], run.values[rows]
             fine = np.unique(np.concatenate([np.linspace(a, b, between + 1) for a, b in itertools.pairwise(t)]))
-            curve = _between(t, x, fine)
+            along = _between(t, x, fine)
             if run.controls is not None:
-                curve[:, smooth.is_control] = run.controls.at(fine)
+                along[:, smooth.is_control] = run.controls.at(fine)
             times.append(fine)
-            values.append(curve)
+            values.append(along)
             ends.append(np.searchsorted(fine, t))
         spread = np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
         return cls(tuple(times), tuple(values), tuple(ends), np.where(spread > 0, spread, 1.0))
@@ -114,9 +114,9 @@ class Path:
         """Whether all states grow (1) or decline (-1) overall; always true for 0."""
         return not (way * sum(values[-1] - values[0] for values in self.values) < 0).any()
 
-    def of_state(self, k: int) -> Path:
-        """The path of one state."""
-        return Path(self.times, tuple(v[:, k : k + 1] for v in self.values), self.ends, self.spread[k : k + 1])
+    def of_state(self, k: int) -> Curve:
+        """The curve of one state."""
+        return Curve(self.times, tuple(v[:, k : k + 1] for v in self.values), self.ends, self.spread[k : k + 1])
 
 
 def _turns(smooth: TimeSeries) -> int:
@@ -142,8 +142,8 @@ def _between(t: Array, x: Array, fine: Array) -> Array:
     try:
         with np.errstate(all="ignore"):
             # A cubic spline through few points oscillates; a monotone one is flat at extrema.
-            curve = CubicSpline(t, x) if len(t) > 6 else PchipInterpolator(t, x)
-            found: Array = curve(fine)
+            spline = CubicSpline(t, x) if len(t) > 6 else PchipInterpolator(t, x)
+            found: Array = spline(fine)
     except ValueError:  # slopes overflow
         found = np.full((len(fine), x.shape[1]), np.nan)
     lines = np.stack([np.interp(fine, t, column) for column in x.T], axis=1)
@@ -157,24 +157,24 @@ class Start(NamedTuple):
     misfit: float  # mean square of the residuals of the integral form, in variances of the states
 
 
-def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, worst: float = np.inf) -> list[Start]:
+def start_of(form: Form, sought: Mapping[str, str], curve: Curve, most: int = 2, worst: float = np.inf) -> list[Start]:
     """At most `most` sets of initial constants of a form that differ in those `sought` ("kind state"), best first.
 
     Sets with misfits far above the largest useful one, `worst` in variances, are not refined.
     """
     check_time()
-    grids = [_grid(what, form, path) for what in sought.values()]
+    grids = [_grid(what, form, curve) for what in sought.values()]
     found: list[Start] = []
     taken: list[Array] = []
     # Powers have no unit, so they are compared by difference, other constants by size.
     alike = np.array([0.3 if what.split(" ")[0] in (POWER, ANYTHING) else 0.0 for what in sought.values()])
-    for point, _, missed in _solved(form, list(sought), path, _combinations(grids)):
+    for point, _, missed in _solved(form, list(sought), curve, _combinations(grids)):
         if len(found) == 2 * most or missed > 32.0 * worst:
             break
         if any((np.abs(point - other) <= alike + 0.5 * np.abs(other)).all() for other in taken):
             continue
         taken.append(point)
-        start = _refined(form, list(sought), path, grids, point)
+        start = _refined(form, list(sought), curve, grids, point)
         if start is not None:
             found.append(start)
     return sorted(found, key=lambda start: start.misfit)[:most]
@@ -220,7 +220,7 @@ def _nearest(sides: Sequence[sympy.Expr], of: sympy.Symbol, variables: Sequence[
     return str(next(symbol for symbol in variables if shortest.has(symbol)))
 
 
-def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, signed: Collection[str]) -> Start:
+def positive_start(form: Form, sought: Sequence[str], curve: Curve, start: Start, signed: Collection[str]) -> Start:
     """The start with the best linear constants for the integral form, those that are not `signed` being positive.
 
     Noise may give a small constant either sign. One that comes out as 0 starts at a small positive value.
@@ -228,7 +228,7 @@ def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, 
     linear = [name for name in form.names if name not in sought]
     values = dict(zip(form.names, start.constants.tolist(), strict=True))
     given = np.array([[values[name] for name in sought]])
-    blocks = _blocks(form, linear, sought, path, given) if linear else None
+    blocks = _blocks(form, linear, sought, curve, given) if linear else None
     if blocks is None:
         return start
     features, target = blocks[0][0], blocks[1][0]
@@ -244,7 +244,7 @@ def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, 
 
 
 def _refined(
-    form: Form, sought: Sequence[str], path: Path, grids: Sequence[Sequence[float]], at: Array
+    form: Form, sought: Sequence[str], curve: Curve, grids: Sequence[Sequence[float]], at: Array
 ) -> Start | None:
     """The best constants between the neighbours of a grid point."""
     linear = [name for name in form.names if name not in sought]
@@ -256,17 +256,17 @@ def _refined(
             # Values between the neighbours of the best one
             near.append(np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 7).tolist())
         grids = [sorted([*grid, float(value)]) for grid, value in zip(near, at, strict=True)]
-        ranked = _solved(form, sought, path, np.vstack([at, _combinations(grids)]))
+        ranked = _solved(form, sought, curve, np.vstack([at, _combinations(grids)]))
         if not ranked:
             return None
         at, constants, misfit = ranked[0]
     if sought:
-        at, constants, misfit = _descended(form, sought, path, at) or (at, constants, misfit)
+        at, constants, misfit = _descended(form, sought, curve, at) or (at, constants, misfit)
     values = dict(zip(linear, constants, strict=True)) | dict(zip(sought, at, strict=True))
     return Start(np.array([values[name] for name in form.names]), misfit)
 
 
-def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tuple[Array, Array, float] | None:
+def _descended(form: Form, sought: Sequence[str], curve: Curve, at: Array) -> tuple[Array, Array, float] | None:
     """The best constants downhill from some, as valleys are narrower than a grid's mesh; None if the descent fails."""
     size = np.maximum(np.abs(at), 1e-3 * np.abs(at).max(initial=ABOVE_ZERO))
 
@@ -274,7 +274,7 @@ def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tupl
     def around(shift: bytes) -> Array:
         """Residuals with these constants, and with each of them a little larger [1 + sought, rows]."""
         steps = np.vstack([np.zeros(len(at)), START_STEP * np.eye(len(at))])
-        found = _projected(form, sought, path, at + size * (np.frombuffer(shift) + steps))
+        found = _projected(form, sought, curve, at + size * (np.frombuffer(shift) + steps))
         return np.full((1 + len(at), 1), MAX_INTEGRAL) if found is None else found[0].clip(-MAX_INTEGRAL, MAX_INTEGRAL)
 
     def left(shift: Array) -> Array:
@@ -291,13 +291,13 @@ def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tupl
         if not np.isfinite(begun).all():
             return None
         found = least_squares(left, np.zeros(len(at)), slopes, max_nfev=30, bounds=(-0.9, 9.0))
-        ranked = _solved(form, sought, path, (at + size * found.x)[None])
+        ranked = _solved(form, sought, curve, (at + size * found.x)[None])
         return ranked[0] if ranked and ranked[0][2] <= np.mean(begun[0] ** 2) else None
 
 
-def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list[tuple[Array, Array, float]]:
+def _solved(form: Form, sought: Sequence[str], curve: Curve, given: Array) -> list[tuple[Array, Array, float]]:
     """The given sets of sought constants [sets, sought], best first, each with the linear constants and the misfit."""
-    found = _projected(form, sought, path, given)
+    found = _projected(form, sought, curve, given)
     if found is None:
         return []
     left, constants, size = found
@@ -307,10 +307,10 @@ def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list
     return [(given[g], constants[g], float(misfit[g])) for g in order]
 
 
-def _projected(form: Form, sought: Sequence[str], path: Path, given: Array) -> tuple[Array, Array, Array] | None:
+def _projected(form: Form, sought: Sequence[str], curve: Curve, given: Array) -> tuple[Array, Array, Array] | None:
     """Residuals of sets of sought constants [sets, rows], the linear constants, and the size of their features."""
     linear = [name for name in form.names if name not in sought]
-    blocks = _blocks(form, linear, sought, path, given)
+    blocks = _blocks(form, linear, sought, curve, given)
     if blocks is None:
         return None
     features, target = blocks
@@ -325,7 +325,7 @@ def _projected(form: Form, sought: Sequence[str], path: Path, given: Array) -> t
 
 
 def _blocks(
-    form: Form, linear: Sequence[str], sought: Sequence[str], path: Path, given: Array
+    form: Form, linear: Sequence[str], sought: Sequence[str], curve: Curve, given: Array
 ) -> tuple[Array, Array] | None:
     """Integrals of the factor of each constant [sets, rows, constants], and their target [sets, rows]."""
     n = len(form.states)
@@ -333,19 +333,19 @@ def _blocks(
     if function is None:
         return None
     features, targets = [], []
-    for times, values, ends in zip(path.times, path.values, path.ends, strict=True):
+    for times, values, ends in zip(curve.times, curve.values, curve.ends, strict=True):
         with np.errstate(all="ignore"):
             found = function(*values.T[:, None, :], *given.T[:, :, None])
             # [linear constants and the rest, states, sets, rows]
             whole = np.empty((len(linear) + 1, n, len(given), len(ends)))
             for place, part in zip(np.ndindex(len(linear) + 1, n), found, strict=True):
-                whole[place] = _integrated(part, times, ends) / path.spread[place[1]]
+                whole[place] = _integrated(part, times, ends) / curve.spread[place[1]]
         x = values[ends, :n] - values[ends, :n].mean(axis=0)
         scaled = np.nan_to_num(whole, nan=MAX_INTEGRAL, posinf=MAX_INTEGRAL, neginf=-MAX_INTEGRAL).clip(
             -MAX_INTEGRAL, MAX_INTEGRAL
         )
         features.append(np.moveaxis(scaled[:-1], 0, -1))
-        targets.append((x / path.spread[:n]).T[:, None, :] - scaled[-1])
+        targets.append((x / curve.spread[:n]).T[:, None, :] - scaled[-1])
     # [states, sets, rows(, constants)] -> [sets, states * rows(, constants)]
     joined, left = np.concatenate(features, axis=2), np.concatenate(targets, axis=2)
     left = np.moveaxis(left, 0, 1).reshape(len(given), -1)
@@ -383,11 +383,11 @@ def _parts(form: Form, linear: tuple[str, ...], sought: tuple[str, ...]) -> Call
     return form_of_expressions(kept, [*variables, *(symbols[name] for name in sought)]).values
 
 
-def _grid(what: str, form: Form, path: Path) -> list[float]:
+def _grid(what: str, form: Form, curve: Curve) -> list[float]:
     """Values of a constant to try, for "kind state"."""
     kind, _, of = what.rpartition(" ")
     k = list(identifiers((*form.states, *form.controls)).values()).index(of)
-    x = np.concatenate([values[:, k] for values in path.values])
+    x = np.concatenate([values[:, k] for values in curve.values])
     low, high = float(x.min()), float(x.max())
     largest, wide = max(abs(low), abs(high)) or 1.0, (high - low) or 1.0
     # Sizes of a state: a hundredth to 30 times the largest value
@@ -591,7 +591,7 @@ def rates_of(form: Form) -> CompiledForm:
     return form_of_expressions(sides, opened.symbols[:variables], opened.symbols[variables:], scaled=True)
 
 
-def in_user_units(p: Problem, series: TimeSeries) -> TimeSeries:
+def in_units_of_data(p: Problem, series: TimeSeries) -> TimeSeries:
     """A dimensionless series of a problem in the user's units, without standard deviations."""
     runs = [
         dataclasses.replace(
@@ -606,9 +606,9 @@ def in_user_units(p: Problem, series: TimeSeries) -> TimeSeries:
     return dataclasses.replace(series, trajectories=tuple(runs))
 
 
-def path_of(p: Problem) -> Path:
-    """The smoothed path of a problem in the user's units."""
-    return Path.of(in_user_units(p, p.smooth))
+def curve_of(p: Problem) -> Curve:
+    """The smoothed curve of a problem in the user's units."""
+    return Curve.of(in_units_of_data(p, p.smooth))
 
 
 def fit_textbook(
@@ -620,11 +620,11 @@ def fit_textbook(
     none without an improvement on laws with fewer constants. Laws with a misfit above `most_left`, in variances, are
     not fitted (default: `CLEAR` in low noise, else `NOTHING`).
     """
-    fitter, path = Fitter.of(p), path_of(p)
+    fitter, curve = Fitter.of(p), curve_of(p)
     if most_left is None:
         most_left = CLEAR if has_little_noise(p) else NOTHING
     monitor.stage("textbook laws", 1)
-    begun = list(_begun(laws, p, path, most_left))
+    begun = list(_begun(laws, p, curve, most_left))
     found: list[FittedForm] = []
     simpler = np.inf
     for size in sorted({row[0] for row in begun}):
@@ -664,35 +664,35 @@ def _is_signed(row: tuple[int, Start, TextbookLaw, Form]) -> bool:
 
 
 def _begun(
-    laws: Sequence[TextbookLaw], p: Problem, path: Path, most_left: float
+    laws: Sequence[TextbookLaw], p: Problem, curve: Curve, most_left: float
 ) -> Iterator[tuple[int, Start, TextbookLaw, Form]]:
     """Laws with a small enough misfit of the integral form: size, start, law and form."""
     states, time_name = p.data.states, p.data.time_name
-    for law in (law for law in laws if path.goes(law.way)):
+    for law in (law for law in laws if curve.goes(law.way)):
         for order in orders(law, states):
             form, sought = law.form(states, order, time_name)
             alone = law.n_states < len(states)
-            starts = _each_alone(law, p, path) if alone else start_of(form, sought, path, most=1, worst=most_left)
+            starts = _each_alone(law, p, curve) if alone else start_of(form, sought, curve, most=1, worst=most_left)
             for start in starts[:1]:
-                for begun in (start, *_mended(law, form, sought, path, start)):
+                for begun in (start, *_mended(law, form, sought, curve, start)):
                     if begun.misfit < most_left:
                         yield len(form.names), begun, law, form
 
 
-def _mended(law: TextbookLaw, form: Form, sought: Mapping[str, str], path: Path, start: Start) -> list[Start]:
+def _mended(law: TextbookLaw, form: Form, sought: Mapping[str, str], curve: Curve, start: Start) -> list[Start]:
     """A start with the signs that the name of the law implies, if the regression gives others."""
     if law.n_states < len(form.states) or law.backwards or law.called(form.names, start.constants.tolist()):
         return []
-    mended = positive_start(form, list(sought), path, start, law.signed)
+    mended = positive_start(form, list(sought), curve, start, law.signed)
     return [mended] if law.called(form.names, mended.constants.tolist()) else []
 
 
-def _each_alone(law: TextbookLaw, p: Problem, path: Path) -> list[Start]:
+def _each_alone(law: TextbookLaw, p: Problem, curve: Curve) -> list[Start]:
     """Initial constants of a law of one state for each state separately."""
     found = []
     for k, state in enumerate(p.data.states):
         form, sought = law.form([state], (), p.data.time_name)
-        found += start_of(form, sought, path.of_state(k), most=1)
+        found += start_of(form, sought, curve.of_state(k), most=1)
     if len(found) < len(p.data.states):
         return []
     return [Start(np.concatenate([one.constants for one in found]), float(np.mean([one.misfit for one in found])))]
@@ -819,13 +819,13 @@ def recognise(p: Problem, equations: Equations, initial: Array) -> FittedForm | 
 
     The equations are in the user's units, the fitted starts `initial` [trajectories, states] dimensionless.
     """
-    path = path_of(p)
-    x = np.concatenate(path.values)
+    curve = curve_of(p)
+    x = np.concatenate(curve.values)
     rates = equations.rhs(x)
     with np.errstate(over="ignore"):  # squares of very large rates overflow
         size = np.sqrt(np.mean(rates**2, axis=0))
     size = np.where(size > 0, size, 1.0)
-    for law, form, start in sorted(_near(path, equations), key=lambda found: len(found[2].constants)):
+    for law, form, start in sorted(_near(curve, equations), key=lambda found: len(found[2].constants)):
         function, units = rates_of(form), (1.0,) * (x.shape[1] + 1)
 
         def missed(c: Array, function=function, units=units) -> Array:  # type: ignore[no-untyped-def]
@@ -844,10 +844,10 @@ def recognise(p: Problem, equations: Equations, initial: Array) -> FittedForm | 
     return None
 
 
-def _near(path: Path, equations: Equations) -> Iterator[tuple[TextbookLaw, Form, Start]]:
+def _near(curve: Curve, equations: Equations) -> Iterator[tuple[TextbookLaw, Form, Start]]:
     """Textbook laws with a small misfit of the integral form, and their constants."""
     variables = {symbol.name for symbol in equations.symbols}
-    for law in (law for law in TEXTBOOK if path.goes(law.way) and law.n_states == len(equations.states)):
+    for law in (law for law in TEXTBOOK if curve.goes(law.way) and law.n_states == len(equations.states)):
         for order in orders(law, equations.states):
             form, sought = law.form(equations.states, order, equations.time_name)
             pairs = zip(form.texts, equations.right_hand_sides, strict=True)
@@ -855,7 +855,7 @@ def _near(path: Path, equations: Equations) -> Iterator[tuple[TextbookLaw, Form,
             if all(
                 variables & set(re.findall(r"\w+", text)) == {s.name for s in side.free_symbols} for text, side in pairs
             ):
-                for start in start_of(form, sought, path, most=1, worst=NAMING_NEAR):
+                for start in start_of(form, sought, curve, most=1, worst=NAMING_NEAR):
                     if start.misfit < NAMING_NEAR:
                         yield law, form, start
 

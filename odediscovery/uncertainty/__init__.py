@@ -1,4 +1,4 @@
-"""The uncertainty of constants and curves: bands, bootstrap, profiles."""
+"""The uncertainty of a finished result: bands and, on request, bootstrap and profiles."""
 
 from odediscovery.uncertainty.bands import Band, band
 

@@ -6,9 +6,8 @@ import pytest
 
 from odediscovery import InputError, Monitor, Settings, TimeSeries, discover, get_system, settings_for, simulate_system
 from odediscovery.bench.scores import same_terms
-from odediscovery.discovery.changes import seconds_for
 from odediscovery.discovery.conclude import conclude
-from odediscovery.discovery.task import pose_task
+from odediscovery.discovery.task import pose_task, seconds_for
 from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.laws.equations import Equations
