@@ -13,12 +13,12 @@ follow them. Textbook laws compete too; one wins if it is better, or about as go
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
-from odediscovery.data.series import TimeSeries, complete, drop_appended_controls, pooled
+from odediscovery.data.series import TimeSeries, complete, drop_appended_controls
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_constants import fit_form
 from odediscovery.discovery.task import Task
@@ -34,9 +34,7 @@ from odediscovery.judge.claim import (
     weak_terms,
 )
 from odediscovery.judge.criterion import (
-    CLOSE,
     NO_EVIDENCE,
-    NOTHING,
     Verdict,
     count_constants,
     find_ties,
@@ -46,7 +44,6 @@ from odediscovery.judge.criterion import (
     price_of_powers,
     rank,
     score,
-    shares_of,
     shortlist,
 )
 from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, thinned, walk_as_good
@@ -72,16 +69,7 @@ from odediscovery.search.refinement import (
     without_excess,
 )
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish import (
-    CONVERGED,
-    as_it_is,
-    merge_monomials,
-    round_constants,
-    shorten_functions,
-    shorten_quotients,
-    snap,
-    without_terms,
-)
+from odediscovery.stages.polish import CONVERGED, as_it_is, merge_monomials, round_constants, snap
 from odediscovery.stages.prune import EXTREMA, window_length
 from odediscovery.stages.regression import fewest_terms
 from odediscovery.textbook.fit import (
@@ -244,52 +232,6 @@ def lower_noise(verdict: Verdict) -> Verdict:
 def _is_printable(p: Problem, law: PowerSum) -> bool:
     """Whether the coefficients in the user's units are finite."""
     return bool(np.isfinite(law.unscaled(p.scale.state, p.scale.time).coefficients).all())
-
-
-def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The laws that could still win, with fewer constants in terms over sums where these are as good.
-
-    Those about as good as the best may have several terms in one state in place of one.
-    """
-    p, best, rows = verdict.p, verdict.best.criterion, list[Judged]()
-    if p.knowledge is not None:
-        return verdict
-    x = pooled(p.smooth)
-    for row in verdict.rows:
-        found = row.polished
-        most = best + count(found.free) * constant_penalty(found.law.n_states, found.counts.sum())
-        if row.criterion < most:
-            row = _shortened(p, row, partial(shorten_quotients, x=x), monitor)
-        if not p.clean and row.criterion < best + CLOSE:
-            short = _shortened(p, row, partial(shorten_functions, x=x), monitor)
-            row = row if short is row else _shortened(p, short, partial(shorten_quotients, x=x), monitor)
-        if row.polished is not found:  # shorter functions have free exponents
-            row = snap(row, partial(refit, p, before=row), p.scale.state)
-        best = min(best, row.criterion)
-        rows.append(row)
-    return verdict.with_rows(rows)
-
-
-def _shortened(
-    p: Problem, row: Judged, shorten: Callable[[PowerSum], list[tuple[PowerSum, Free]]], monitor: Monitor
-) -> Judged:
-    """The row with ever shorter laws, as long as they are better."""
-    while not monitor.stopping():
-        tried = [_without_nothing(p, refit(p, *shorter, before=row)) for shorter in shorten(row.polished.law)]
-        better = [one for one in tried if one.criterion < row.criterion]
-        if not better:
-            break
-        row = min(better, key=lambda one: one.criterion)
-    return row
-
-
-def _without_nothing(p: Problem, row: Judged) -> Judged:
-    """The row without negligible terms, such as a shorter form may contain, if it is better so."""
-    tiny = shares_of(row.polished.law, row.polished.free, pooled(p.smooth))[0] < NOTHING
-    if not tiny.any():
-        return row
-    after = refit(p, *without_terms(row.polished, tiny), before=row)
-    return min(row, after, key=lambda one: one.criterion)
 
 
 def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:

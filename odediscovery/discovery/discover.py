@@ -34,7 +34,6 @@ from odediscovery.discovery.changes import (
     prefer_what_predicts,
     refine_constants,
     simplify_exponents,
-    simplify_quotients,
     spare_terms,
     stay_with_few,
     with_named,
@@ -225,11 +224,6 @@ CHANGES = (
         "simple exponents",
         "exponents are set to simple values where that is likelier",
         lambda verdict, task, whole: simplify_exponents(verdict, task.monitor),
-    ),
-    Change(
-        "short quotients",
-        "terms over sums, and functions of one state, lose constants where that is as good",
-        lambda verdict, task, whole: simplify_quotients(verdict, task.monitor),
     ),
     Change(
         "left-out blocks",
