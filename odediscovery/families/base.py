@@ -43,6 +43,7 @@ class StateFunction:
     bounds: tuple[float, float] = (-math.inf, math.inf)
     apply: Callable[[Any, Any], Any] | None = None  # (library, z) -> f(z)
     of_inverse: bool = False  # whether it is exp(1 / z)
+    of_ratio: bool = False  # whether its argument is a ratio in laws of nature, so that one of a state costs more
 
     def value(self, z: Array) -> Array:
         """f(z) for arguments z of any shape; if `positive`, arguments are raised to at least `least`."""
@@ -94,8 +95,11 @@ EXP = StateFunction(
     power_is_rate=True,
     in_user_units=False,
     bounds=(-float("inf"), 200.0),
+    of_ratio=True,
 )
-LOG = StateFunction("log", "the logarithm of", lambda lib, z: 1.0 / z, positive=True, bounds=(1e-30, float("inf")))
+LOG = StateFunction(
+    "log", "the logarithm of", lambda lib, z: 1.0 / z, positive=True, bounds=(1e-30, float("inf")), of_ratio=True
+)
 ABS = StateFunction("Abs", "the size of", lambda lib, z: lib.sign(z), of_signs=True, apply=lambda lib, z: abs(z))
 EXP_INVERSE = StateFunction(
     "exp_inverse",
@@ -108,6 +112,7 @@ EXP_INVERSE = StateFunction(
     bounds=(0.005, float("inf")),
     apply=lambda lib, z: lib.exp(1.0 / z),
     of_inverse=True,
+    of_ratio=True,
 )
 
 # Every function of a state that some registered family has, by name.

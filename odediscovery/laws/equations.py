@@ -307,7 +307,7 @@ class Equations:
 
         Args:
             states: names as the user wrote them.
-            texts: right-hand side of every state, over the safe identifiers of states and controls.
+            texts: right-hand side of every state, over the safe identifiers of states and controls; x^2 is x**2.
             constants: values of the other names in the texts.
             time_name: name of the time.
             units: unit of a state or of the time, by name.
@@ -326,7 +326,7 @@ class Equations:
         for state in states:
             if state not in texts:
                 raise InputError(f"the equation of {state!r} is missing")
-        sides = tuple(parse(texts[state], names) for state in states)
+        sides = tuple(parse(texts[state].replace("^", "**"), names) for state in states)
         power_sum = read_law(sides, symbols)
         if power_sum is not None:
             return cls.from_power_sum(states, power_sum, time_name=time_name, units=units, controls=controls)

@@ -376,9 +376,8 @@ Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 
 # Penalty of a function of a state among the factors: the choice of one of four, in twice the log-likelihood.
 FUNCTION_COST = 2.0 * math.log(4.0)
-# Additional penalty of an exponential or logarithm of a state, charged again beside another factor: in a law of nature
-# their argument is dimensionless.
-DIMENSIONAL, STRANGE_COST = ("exp", "exp_inverse", "log"), 6.0
+# Additional penalty of a function whose argument is a ratio in laws of nature, charged again beside another factor.
+STRANGE_COST = 6.0
 
 # Exponents that are common in laws of nature, each with the penalty for holding it there.
 SIMPLE: dict[float, float] = {
@@ -441,7 +440,7 @@ def price(w: Array, v: Array, free: Free, states: int, functions: Sequence[Funct
         return known
     own = slice(states, states + len(functions))
     known += FUNCTION_COST * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
-    strange = [states + k for k, f in enumerate(functions) if f.name in DIMENSIONAL]
+    strange = [states + k for k, f in enumerate(functions) if f.kind.of_ratio]
     among = w[:, strange] != 0
     beside = among & ((w != 0).sum(axis=1, keepdims=True) > 1)
     return float(known + STRANGE_COST * among.sum() + STRANGE_COST * beside.sum())
