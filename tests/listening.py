@@ -1,5 +1,7 @@
 """A monitor for the tests that look at which stages ran, and a place for tasks that loses some and stops."""
 
+from pickle import dumps, loads
+
 from odediscovery import Monitor
 from odediscovery.runtime.workers import Failure
 
@@ -26,6 +28,8 @@ class Here:
             if self.monitor.stopping():
                 return
             self.ran += 1
-            yield number, Failure("its process ended", 1.0) if self.lost(task) else function(task)
+            # Packed as on its way to another process and back.
+            done = Failure("its process ended", 1.0) if self.lost(task) else loads(dumps(function(loads(dumps(task)))))
+            yield number, done
             if self.ran == self.stops_after:
                 self.monitor.interrupt()

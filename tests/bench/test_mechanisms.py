@@ -52,7 +52,10 @@ def verdict(found, truth, box):
     return exact_and_coef(same_law(found, truth, box, apart=True), is_clean=True)
 
 
-@pytest.mark.parametrize("name", RATE_LAWS)
+QUICK = ("mass action", "Michaelis-Menten", "Hill", "tanh gate", "Droop", "Ivlev", "dry friction", "Butler-Volmer")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in RATE_LAWS])
 def test_every_rate_law_is_drawn_accepted_and_gets_full_marks(name):
     draft = RATE_LAWS[name](np.random.default_rng(ACCEPTED[name]))
     assert draft.apart and is_identifiable(draft)

@@ -10,7 +10,7 @@ import pytest
 from odediscovery import Equations, TimeSeries, load_csv
 from odediscovery.bench import series, series_cases
 from odediscovery.bench.rows import filled
-from odediscovery.bench.series import COLUMNS, LAST, has_terms_of, methods, numbers_of, tasks_of, verdict
+from odediscovery.bench.series import COLUMNS, LAST, has_terms_of, methods, numbers_of, verdict
 from odediscovery.bench.series_cases import CASES, HELD, Case, NamedLaw, least_squares_fit
 from odediscovery.bench.textbook import TextbookDraws
 from odediscovery.command.cli import main
@@ -44,7 +44,8 @@ def test_an_absent_species_is_zero_and_no_missing_value():
     assert all(t.time.tolist() == [0.0, *range(2, 26)] for t in series.trajectories)
 
 
-def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent():
+def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent(monkeypatch):
+    monkeypatch.setattr(series_cases, "STARTS", 4)
     competition = CASES["gause"].models["Lotka-Volterra competition"]
     truth = np.array([0.8, 0.6, 500.0, 200.0, 2.0, 0.5])
     starts = np.array([[3.0, 0.0], [2.0, 4.0]])
@@ -54,11 +55,21 @@ def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent()
     constants, found, ended = least_squares_fit(competition, series, seed=0)
     np.testing.assert_allclose(constants, truth, rtol=1e-3)
     np.testing.assert_allclose(found, starts, rtol=1e-2)
-    assert found[0, 1] == 0.0 and 1 <= ended <= series_cases.STARTS
+    assert found[0, 1] == 0.0 and 1 <= ended <= 4
 
 
-def test_a_row_scores_what_was_kept_back(quick):
-    rows = {task.method: filled(task, COLUMNS) for task in tasks_of("decay", _decaying(DATA), 0, 60.0)}
+def test_the_command_scores_what_was_kept_back_and_goes_on(quick, tmp_path, capsys):
+    out = tmp_path / "study"
+    command = ["bench", "series", "--data", str(DATA), "--out", str(out), "--quiet"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert (out / "summary.md").read_text(encoding="utf-8") in shown
+    assert "| decay | ours | 1 |" in shown and "x' = -a*x with a = 0.3" in shown
+    kept = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
+    assert [tuple(row) for row in kept] == [COLUMNS] * 3
+    assert load_csv(out / "decay.csv").n_samples == len(T)
+    assert main(command) == 0 and len(quick) == 3
+    rows = {row["method"]: row for row in kept}
     assert list(rows) == ["ours", "decay", LAST]
     assert [row["failed"] for row in rows.values()] == [None] * 3
     assert rows["ours"]["constants"] == rows["decay"]["constants"] == 1
@@ -88,20 +99,6 @@ def test_a_row_scores_what_was_kept_back(quick):
 )
 def test_constants_that_follow_from_others_are_not_counted(texts, count):
     assert numbers_of(Equations.parse([*texts], texts)) == count
-
-
-def test_the_command_keeps_rows_and_tables_and_goes_on(quick, tmp_path, capsys):
-    out = tmp_path / "study"
-    command = ["bench", "series", "--data", str(DATA), "--out", str(out), "--quiet"]
-    assert main(command) == 0
-    shown = capsys.readouterr().out
-    assert (out / "summary.md").read_text(encoding="utf-8") in shown
-    assert "| decay | ours | 1 |" in shown and "x' = -a*x with a = 0.3" in shown
-    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
-    assert [tuple(row) for row in rows] == [COLUMNS] * 3
-    assert [row["method"] for row in rows] == ["ours", "decay", LAST]
-    assert load_csv(out / "decay.csv").n_samples == len(T)
-    assert main(command) == 0 and len(quick) == 3
 
 
 def test_mistakes_end_in_one_line(tmp_path, capsys):

@@ -89,6 +89,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_a_second_one_ends_at_once(data, signal
         return dataclasses.replace(discovery(), outcome="stopped", messages=("stopped",))
 
     before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("odediscovery.command.fit._shown_in", lambda found, kinds: {})  # pictures take seconds
     monkeypatch.setattr("odediscovery.discovery.discover.discover", discover)
     assert main(["fit", "sir.csv"]) == (0 if signals == 1 else 130)
     shown = capfd.readouterr()

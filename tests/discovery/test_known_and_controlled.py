@@ -38,6 +38,7 @@ def test_a_driven_damped_oscillator_is_found():
     found = quick(driven({"x": "v", "v": "-x - 0.2*v + F"}, [1.0, 0.0], F=(force, False)))
     assert terms_of(found, 0) == {(0.0, 1.0, 0.0): 1.0}
     assert terms_of(found, 1) == {(1.0, 0.0, 0.0): -1.0, (0.0, 1.0, 0.0): -0.2, (0.0, 0.0, 1.0): 1.0}
+    assert not any("taken as straight" in message for message in found.messages)  # which it is, and known
 
 
 def oscillation(drive):
@@ -58,9 +59,6 @@ def test_the_sampling_of_a_smooth_input_belongs_to_the_error_of_its_terms():
     # A chord misses (1.7 h)^2 / 12 of a sine.
     assert error == pytest.approx(0.5 * (1.7 * 0.2) ** 2 / 12.0, rel=0.3) and 0.5 * error < off < 2.0 * error
     assert [m for m in found.messages if m.startswith("between samples u is taken as straight, which misses 0.")]
-    # What is straight between the samples is known.
-    straight = driven({"x": "v", "v": "0.5*F - x - 0.3*v"}, [1.0, 0.0], F=(np.sin(1.7 * TIMES), False))
-    assert not any("taken as straight" in message for message in quick(straight).messages)
 
 
 def test_an_input_that_never_changes_is_left_out_unless_it_is_named():
@@ -208,7 +206,7 @@ def test_known_sides_are_printed_as_they_were_given():
 
 
 def test_a_conserved_sum_is_kept_exactly():
-    series = simulate_system("sir", noise=0.02, seed=2)
+    series = simulate_system("sir", samples=30, noise=0.02, seed=2)
     states = series.states
     found = discover(series, settings_for(conserve=[" + ".join(states)], members=0))
     total = sympy.expand(sum(found.equations.right_hand_sides))

@@ -108,7 +108,7 @@ def test_missing_values_of_any_kind_are_gaps(model):
     holes.loc[[3, 7], "prey"] = pd.NA
     assert model.score(holes) > 1 - 1e-8
     assert np.isnan(model.predict(holes)[:, 0]).nonzero()[0].tolist() == [3, 7]
-    found = quick().fit(holes).discovery_
+    found = quick(states=["prey"]).fit(holes).discovery_
     assert np.isnan(found.series.trajectories[0].values[:, 0]).nonzero()[0].tolist() == [3, 7]
     assert found.r2 > 1 - 1e-6
 

@@ -21,7 +21,7 @@ CLASSES = {
     "damaged tables": (tables.fitted_damage, 150, 2),
     "damaged batches of reproduce": (batches.damaged_batch, 150, 3),
     "damaged rows of bench": (batches.damaged_rows, 150, 3),
-    "odd small tables": (tables.fitted_oddity, 200, 2),
+    "odd small tables": (tables.fitted_oddity, 200, 1),
     "little time": (programs.little_time, 80, 1),
     "thousands of columns": (programs.wide_tables, 8, 0),
     "two fits into one folder": (programs.two_fits, 12, 0),

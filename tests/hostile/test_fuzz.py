@@ -53,7 +53,7 @@ def check_folder(name, at, piece, dropped):
     with TemporaryDirectory() as above:
         folder = Path(above) / "found"
         folder.mkdir()
-        for path in folders.whole_folders()[0].iterdir():
+        for path in folders.whole("hand").iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
         content = (folder / name).read_bytes()
         k = int(at * len(content))

@@ -136,9 +136,6 @@ def test_a_constant_is_needed_where_a_fit_without_it_is_clearly_worse():
     assert not is_needed(right, clearly, floor, 2.0)
 
 
-# x' = x^2 - x: beyond 1 it blows up.
-EDGE = PowerSum(np.array([[1.0, -1.0]]), np.array([[2.0], [1.0]]))
-BRIEFLY = np.linspace(0.0, 8.0, 60)
 POSITIVE = np.array([True])
 
 

@@ -229,10 +229,10 @@ def test_chosen_series_are_read_from_their_blocks_and_what_cannot_be_fitted_is_n
 
 
 def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_other(tmp_path):
-    table = fitted_table(write(tmp_path / "plate.csv", curves(5)))
-    chosen = chosen_alone(table, ["w0", "w3"], ALONE, SOURCE)
+    table = fitted_table(write(tmp_path / "plate.csv", curves(3)))
+    chosen = chosen_alone(table, ["w0", "w2"], ALONE, SOURCE)
     ended = {one.label: found for one, found in fit_alone(chosen, Here(lambda one: one.label == "w0"), Monitor())}
-    found = ended["w3"]
+    found = ended["w2"]
     assert ended["w0"] == "its process ended" and isinstance(found, Discovery) and found.name == "logistic growth"
     lost, done = chosen
     found.save(done.folder)
@@ -241,8 +241,8 @@ def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_oth
     (done.folder / "result.json").write_text(json.dumps(document), "utf-8")
     assert done.is_done and not lost.is_done
     assert not dataclasses.replace(done, settings=settings_for(members=1)).is_done
-    edited = write(tmp_path / "plate.csv", [curve[::-1] for curve in curves(5)])
-    assert not chosen_alone(fitted_table(edited), ["w3"], ALONE, SOURCE)[0].is_done
+    edited = write(tmp_path / "plate.csv", [curve[::-1] for curve in curves(3)])
+    assert not chosen_alone(fitted_table(edited), ["w2"], ALONE, SOURCE)[0].is_done
     (done.folder / "result.json").write_text(json.dumps(document | {"outcome": "stopped"}), "utf-8")
     assert not done.is_done
 
@@ -256,18 +256,18 @@ def test_names_of_folders_hold_any_label():
 
 
 def test_the_command_makes_folders_that_show_and_predict_read(tmp_path, capsys):
-    path, folder = write(tmp_path / "plate.csv", curves(3)), tmp_path / "plate.each"
+    path, folder = write(tmp_path / "plate.csv", curves(2)), tmp_path / "plate.each"
     asked = ["fit", str(path), "--group", "well", "--each", "--members", "0", "--library", "textbook"]
     asked += ["--quiet", "--out", str(folder)]
-    assert main(asked) == 0 and not [*folder.glob("*.odediscovery")]
-    assert main([*asked, "--folders", "w2"]) == 0
-    own = folder / "w2.odediscovery"
-    assert "series w2" in capsys.readouterr().out and (own / "report.html").exists() and (own / "fit.png").exists()
+    assert main([*asked, "--folders", "w1"]) == 0
+    own = folder / "w1.odediscovery"
+    assert [*folder.glob("*.odediscovery")] == [own]
+    assert "series w1" in capsys.readouterr().out and (own / "report.html").exists() and (own / "fit.png").exists()
     document = json.loads((own / "result.json").read_text("utf-8"))
-    assert (document["name"], document["source"]["series"]) == ("logistic growth", "w2")
+    assert (document["name"], document["source"]["series"]) == ("logistic growth", "w1")
     made = (own / "result.json").stat().st_mtime_ns
-    assert main([*asked, "--folders", "w2"]) == 0 and (own / "result.json").stat().st_mtime_ns == made
-    assert f"w2: kept in {own}" in capsys.readouterr().out
+    assert main([*asked, "--folders", "w1"]) == 0 and (own / "result.json").stat().st_mtime_ns == made
+    assert f"w1: kept in {own}" in capsys.readouterr().out
     assert main(["show", str(own)]) == 0 and main(["predict", str(own), "--until", "9"]) == 0
     assert capsys.readouterr().out.startswith("od' = ")
     assert main([*asked, "--folders", "w9"]) == 2 and "unknown series for --folders 'w9'" in capsys.readouterr().err

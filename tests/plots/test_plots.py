@@ -367,12 +367,7 @@ def pictures_of(cells):
     "first", [[], *(pytest.param([cell], marks=pytest.mark.long) for cell in (OWN, "import matplotlib.pyplot"))]
 )
 def test_every_plot_shows_and_so_do_figures_of_ones_own(first):
-    cells = [GROWN, "found.plot();", "found.plot();\nfound.plot();", OWN, "compare(found, found).plot();", OWN]
-    shown = pictures_of([*first, *cells])
-    assert shown[len(first) :] == [0, 1, 2, 1, 1, 1]
+    cells = [GROWN, "found.plot();\nfound.plot();", "compare(found, found).plot();", OWN, f"found.plot()\n{OWN}"]
+    shown = pictures_of([*first, *cells, "plt.subplots()\nNone"])
+    assert shown[len(first) :] == [0, 2, 1, 1, 1, 1]
     assert shown[: len(first)] == [cell.count("plt.plot") for cell in first]
-
-
-@pytest.mark.long
-def test_figures_of_ones_own_show_after_a_cell_that_drew_into_ours():
-    assert pictures_of([GROWN, f"found.plot()\n{OWN}", "plt.subplots()\nNone"]) == [0, 1, 1]

@@ -15,6 +15,8 @@ from pages import HOSTILE, PAGES, driven, fitted, gaps
 
 from odediscovery import Discovery, Settings, settings_for
 from odediscovery.command.cli import main
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.plots.figures import fit_figure
 from odediscovery.report import forecast_of, report_html
 from odediscovery.report.words import command, explained
 
@@ -55,7 +57,7 @@ class Page(HTMLParser):
 
 
 # Each is a fit or a long drawing of its own: these are left to `make long`.
-LONG = ("wide", "awkward", "long", "runs", "dense", "functions", "driven", "gaps", "complex", "expressions")
+LONG = ("fsir", "wide", "awkward", "long", "runs", "dense", "functions", "driven", "gaps", "complex", "expressions")
 KINDS = [pytest.param(kind, marks=pytest.mark.long if kind in LONG else ()) for kind in PAGES]
 
 
@@ -184,6 +186,7 @@ def test_report_of_nothing(tmp_path, capsys):
 def test_a_page_that_fails_does_not_lose_the_fit(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("odediscovery.discovery.discover.discover", lambda *_: discovery())
+    monkeypatch.setattr("odediscovery.plots.figures.checks_figure", fit_figure)  # which takes seconds
 
     def fail(*_):
         raise ZeroDivisionError("of a test")
@@ -240,7 +243,7 @@ def test_shares_are_never_rounded_up():
 
 
 def test_times_that_were_dates_are_told_as_dates():
-    found = discovery()
+    found = discovery(PowerSum(-0.1 * np.eye(1), np.eye(1)), ("x",), initial=(5.0,))
     series = dataclasses.replace(found.series, time_name="day", units={"day": "days"}, since="2024-05-01")
     shown = shown_in(report_html(dataclasses.replace(found, series=series)))
     assert "Fitted to 40 samples from 2024-05-01 to 2024-11-17" in shown

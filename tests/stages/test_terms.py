@@ -33,7 +33,12 @@ from odediscovery.stages.terms import (
     unique,
 )
 
-PREY = "predators in each other's way"
+PREY, GOMPERTZ = "predators in each other's way", "Gompertz and his predator"
+
+
+def but_long(names, *quick):
+    """Parameters: `make test` has the quick ones, which tests of the predators add to."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
 def rounded_to_four_digits(name):
@@ -51,7 +56,7 @@ def screened_of(p):
     return sorted(found, key=lambda one: one.criterion)
 
 
-@pytest.mark.parametrize("name", ["ratio dependence", PREY, "Gompertz and his predator"])
+@pytest.mark.parametrize("name", but_long(["ratio dependence", PREY, GOMPERTZ], "ratio dependence"))
 def test_the_likeliest_vocabulary_finds_published_rates_in_samples_of_four_digits(name):
     law, terms, x, p = rounded_to_four_digits(name)
     assert not p.clean
@@ -61,11 +66,7 @@ def test_the_likeliest_vocabulary_finds_published_rates_in_samples_of_four_digit
     assert np.count_nonzero(found.coefficients) <= 1 + terms
 
 
-# The others take longer.
-QUICK = ("substrate inhibition", "cooperation", "uncompetitive inhibition", "plates that attract each other", "a diode")
-
-
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in RATES])
+@pytest.mark.parametrize("name", but_long(RATES, "plates that attract each other", "a diode"))
 def test_published_rates_are_found_on_exact_samples(name):
     law, series = sampled(*RATES[name])
     p = prepare(series).without_noise(None)
@@ -81,7 +82,7 @@ def test_published_rates_are_found_on_exact_samples(name):
 
 
 def test_long_series_are_screened_on_a_part_of_their_intervals():
-    law, series = sampled(*RATES[PREY], samples=400)
+    law, series = sampled(*RATES[PREY], samples=200)
     p = prepare(series).without_noise(None)
     screened = Screening.of(p, SUMS, 0, Monitor())
     assert screened.at.samples <= 2 * MOST_INTERVALS < p.samples
@@ -90,17 +91,16 @@ def test_long_series_are_screened_on_a_part_of_their_intervals():
     np.testing.assert_allclose(found.rhs(x), law.rhs(x), atol=1e-9)
 
 
+@pytest.mark.long
 def test_samples_too_coarse_to_look_exact_are_found_to_be_exact():
-    law, series = sampled(*RATES["Gompertz and his predator"][:2], 40.0, samples=30)
-    p = prepare(series)
-    assert not p.clean
-    p = detect_noiseless(p, Monitor())
-    assert p.exact is not None and p.clean
-    found = refined(p, p.exact, but_whole_powers(p.exact), p.initial, p.sigma).law.unscaled(p.scale.state, p.scale.time)
+    law, series = sampled(*RATES[GOMPERTZ][:2], 40.0, samples=30)
+    assert not prepare(series).clean
+    found = discover(series, settings_for(members=0), Monitor()).equations
     x = np.concatenate([t.values for t in series.trajectories])
     np.testing.assert_allclose(found.rhs(x), law.rhs(x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_real_powers_are_likelier_than_what_comes_near_them():
     law, series = sampled({"x": "-0.4*x**1.3*y**0.6", "y": "0.4*x**1.3*y**0.6 - y**0.7"}, [[2.0, 0.5], [1.0, 1.5]], 8.0)
     p = prepare(series).without_noise(None)
@@ -143,7 +143,7 @@ def test_sums_that_outgrow_their_one_lose_it():
     assert sum(np.ptp(ratio) < 1e-5 * ratio.mean() for ratio in ratios) == 2
 
 
-def in_noise(name, share=0.01, degree=4):
+def in_noise(name, share=0.01):
     """The true law, the states along it, the noisy problem, and a polynomial that follows the noisy samples."""
     law, series = sampled(*RATES[name])
     runs, random = [run.values for run in series.trajectories], np.random.default_rng(0)
@@ -152,7 +152,7 @@ def in_noise(name, share=0.01, degree=4):
     p = prepare(TimeSeries.from_arrays([run.time for run in series.trajectories], values, series.states))
     x = np.concatenate(runs)
     n = x.shape[1]
-    w = np.array([row for row in itertools.product(range(degree + 1), repeat=n) if sum(row) <= degree], dtype=float)
+    w = np.array([row for row in itertools.product(range(5), repeat=n) if sum(row) <= 4], dtype=float)
     columns = np.prod(x[:, None] ** w, axis=2)
     begun = PowerSum(np.linalg.lstsq(columns, law.rhs(x), rcond=1e-8)[0].T, w).rescaled(p.scale.state, p.scale.time)
     return law, x, p, refined(p, begun, but_whole_powers(begun), p.initial, p.sigma)
@@ -171,7 +171,7 @@ def prey():
     return law, x, p, fitted, *regression(p, fitted)
 
 
-@pytest.mark.parametrize("name", ["two substrates", PREY, "a product that inhibits", "Gompertz and his predator"])
+@pytest.mark.parametrize("name", but_long(["two substrates", PREY, "a product that inhibits", GOMPERTZ], GOMPERTZ))
 def test_published_rates_are_found_along_a_polynomial_that_follows_noisy_samples(name):
     law, x, p, fitted = in_noise(name)
     truth = law.rhs(x)
@@ -184,17 +184,11 @@ def test_published_rates_are_found_along_a_polynomial_that_follows_noisy_samples
     assert np.count_nonzero(found.coefficients) <= written + 1
 
 
-def test_a_flux_has_one_shape_in_both_of_its_equations(prey):
-    _, _, p, fitted, *_ = prey
-    best = terms_along(p, fitted.law, fitted.initial, p.sigma, SUMS, Monitor())[0]
-    over = best.exponents[:, best.features.simple :].any(axis=1)
-    assert over.sum() == 1 and (best.coefficients[:, over] != 0).all()
-
-
 def test_what_costs_less_is_found_and_what_costs_more_is_not_proposed(prey):
     _, _, p, polynomial, *_ = prey
     (best, *_) = terms_along(p, polynomial.law, polynomial.initial, p.sigma, SUMS, Monitor(), cheaper=True)
-    assert best.exponents[:, best.features.simple :].any(axis=1).sum() == 1
+    over = best.exponents[:, best.features.simple :].any(axis=1)
+    assert over.sum() == 1 and (best.coefficients[:, over] != 0).all()  # a flux has one shape in both of its equations
     fitted = refined(p, best, but_whole_powers(best), p.initial, p.sigma)
     again = terms_along(p, fitted.law, fitted.initial, p.sigma, SUMS, Monitor(), cheaper=True)
     own, others = count(but_whole_powers(best)), [count(but_whole_powers(law)) for law in again]

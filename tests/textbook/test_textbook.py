@@ -110,8 +110,7 @@ CASES = {
 }  # fmt: skip
 
 
-# Other tests find these, too.
-KNOWN = ("logistic growth", "approach to a resting value")
+KNOWN = ("logistic growth", "approach to a resting value")  # other tests find these, too
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n in KNOWN else n for n in CASES])

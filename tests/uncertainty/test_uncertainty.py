@@ -82,7 +82,7 @@ def test_new_measurements_are_within_as_often_as_said():
     times, start = np.linspace(0.0, 12.0, 25), np.array([1.5, 0.8])
     later = np.linspace(0.0, 18.0, 31)
     clean, inside, on_curve = solved(PREY, start, later), [], []
-    for seed in range(30):
+    for seed in range(15):
         found = band(fitted(PREY, measured(PREY, start, times, 0.05, seed)), later)
         new = clean + 0.05 * np.random.default_rng(1000 + seed).standard_normal(clean.shape)
         inside.append((found.low <= new) & (new <= found.high))
@@ -339,17 +339,16 @@ def test_a_constant_that_the_data_do_not_tell_has_no_end():
 
 def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(prey, tmp_path):
     found = prey
-    told, missing = profiles(found)
+    kept = with_profiles(found, Monitor())
+    told = kept.profiles
     assert [(one.kind, one.monomial, one.of) for one in told] == [
         ("coefficient", 0, "x0"),
         ("coefficient", 1, "x0"),
         ("coefficient", 1, "x1"),
         ("coefficient", 2, "x1"),
     ]
-    assert told[0] == profile(found, "coefficient", 0, "x0") and not missing
+    assert told[0] == profile(found, "coefficient", 0, "x0") and kept.messages == found.messages
     assert profiles(found, jobs=2) == (told, ())
-    kept = with_profiles(found, Monitor())
-    assert kept.profiles == told and kept.messages == found.messages
     kept.save(tmp_path / "kept")
     again = Discovery.load(tmp_path / "kept")
     assert again.profiles == told and again.as_dict() == kept.as_dict()
@@ -414,14 +413,6 @@ def test_true_terms_survive_and_accidents_do_not(doubtful):
     assert (survival.shares[:, :3][there] > 0.9).all()
 
 
-def test_any_number_of_processes_chooses_the_same(doubtful):
-    one, two = (bootstrap(doubtful, 60, seed=1, jobs=jobs) for jobs in (1, 2))  # two parts
-    np.testing.assert_array_equal(one.shares, two.shares)
-    assert one.same == two.same and one.others == two.others
-    with pytest.raises(InputError, match="--jobs must be at least 1, got 0"):
-        bootstrap(doubtful, 60, jobs=0)
-
-
 def test_a_lost_part_costs_its_draws_only_and_a_stop_keeps_what_is_there(doubtful):
     place = Here(lambda part: part.seed[1] == 0)
     found = bootstrap(doubtful, 60, seed=1, backend=place)
@@ -437,6 +428,7 @@ def test_a_lost_part_costs_its_draws_only_and_a_stop_keeps_what_is_there(doubtfu
     assert (stopped.draws, stopped.lacking) == (50, "1 of 51 draws are lacking (interrupted)")
     alone = bootstrap(doubtful, 50, seed=1)
     np.testing.assert_array_equal(stopped.shares, alone.shares)
+    assert stopped.same == alone.same and stopped.others == alone.others
 
 
 def test_nothing_to_draw_is_said():
@@ -450,6 +442,8 @@ def test_nothing_to_draw_is_said():
     ):
         with pytest.raises(InputError, match=says):
             bootstrap(wrong, draws, kind=kind)
+    with pytest.raises(InputError, match="--jobs must be at least 1, got 0"):
+        bootstrap(found, 5, jobs=0)
     stopped = Monitor()
     stopped.interrupt()
     with pytest.raises(FitError, match="interrupted"):
