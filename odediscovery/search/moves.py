@@ -200,13 +200,10 @@ class Pruning:
     says: str  # in words
     how: Elimination = USUAL  # how hard
     fitted: bool = False  # whether the constants are nearly right already
-    as_proposed: bool = False  # whether the laws stay unpruned
 
     def candidates(self, at: Search, proposal: Proposal) -> list[Candidate]:
         """Prune the laws of a proposal to candidates."""
         p = at.problem
-        if self.as_proposed:
-            return [as_proposed(p, law) for law in proposal.laws]
         try:
             return prune_laws(
                 p,

@@ -24,20 +24,19 @@ import numpy as np
 from odediscovery.data.noise import CLEAN_SHARE, shows_noise
 from odediscovery.data.series import complete, pooled
 from odediscovery.families import POWERS, SUMS, TRIGONOMETRIC
-from odediscovery.families.base import products_up_to_degree
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
 from odediscovery.judge.claim import autocorrelated, interval_squares, is_explained, memory
 from odediscovery.judge.criterion import SOLVER, SYSTEMATIC, Verdict, judge_on, misfit, non_dominated
-from odediscovery.laws.power_sum import Free, PowerSum, but_whole_powers, none_free
+from odediscovery.laws.power_sum import Free, PowerSum, none_free
 from odediscovery.laws.records import SETTLED, Candidate, Judged, Polished
 from odediscovery.networks.chain import chain_of, laws_of
 from odediscovery.problem.problem import Problem, apply_knowledge_to_fit, increment_squares
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import carried_along, residuals
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish_on, sharpened
-from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, has_whole_powers, window_length
-from odediscovery.stages.regression import allowed_products, library_law, polynomials
+from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, has_whole_powers, window_length
+from odediscovery.stages.regression import library_law, polynomials
 from odediscovery.stages.terms import Screening
 
 EVALUATIONS = 25  # most evaluations of a polish
@@ -304,43 +303,6 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
                 if law is not None and _leaves_nothing(law, taken):
                     return p.without_noise(law)
     return p
-
-
-def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
-    """Refit a law of whole powers with all products up to its degree, and keep the significant ones.
-
-    Regression and pruning discard terms that are small compared to their own errors; with exact constants, spurious
-    terms are a million times smaller than true ones. None for laws with functions or too many products, and where
-    intervals do not determine the constants.
-    """
-    n, w = law.n_states, law.exponents
-    if law.features is not None or law.stoichiometry is not None or not (all_whole(w) and (w >= 0.0).all()):
-        return None
-    rows = products_up_to_degree(n, int(w.sum(axis=1).max(initial=0.0)))
-    if n * len(rows) > 200:  # too many to be fitted as a whole
-        return None
-    a = np.zeros((n, len(rows)))
-    for own, column in zip(w, law.coefficients.T, strict=True):
-        a[:, (rows == own).all(axis=1)] += column[:, None]
-    nothing = np.zeros_like(rows, dtype=bool), np.zeros((0, 0), dtype=bool), np.zeros((0, 0), dtype=bool)
-    full = sharpened(p, PowerSum(a, rows), (allowed_products(p, rows), *nothing), told=True)
-    if full is None:
-        return None
-    x = np.concatenate([t.values for t in p.smooth.trajectories])
-    found: PowerSum | None = full
-    while found is not None:
-        terms, rates = found.monomials(x), found.rhs(x)
-        size = np.sqrt(np.mean(terms**2, axis=0)) * np.abs(found.coefficients)
-        share = size / np.maximum(np.sqrt(np.mean(rates**2, axis=0)), ABOVE_ZERO)[:, None]
-        kept, used = share > 1e-6, found.coefficients != 0
-        if not kept.any():
-            return None
-        if found is not full and np.array_equal(kept, used):
-            return found
-        # With fewer terms the constants are more exact, and spurious terms smaller.
-        small = PowerSum(np.where(kept, found.coefficients, 0.0), found.exponents).merged()
-        found = sharpened(p, small, but_whole_powers(small))
-    return None
 
 
 def _shows_noise_alone(p: Problem) -> bool:

@@ -52,7 +52,7 @@ from odediscovery.search.moves import (
     simplest,
     warm_start,
 )
-from odediscovery.search.refinement import NEAR, fit_library, is_coarse, plain_law, suits_integral_form
+from odediscovery.search.refinement import NEAR, fit_library, is_coarse, suits_integral_form
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
@@ -77,17 +77,6 @@ def exact_law(at: Search) -> Iterator[Proposal]:
         short = fewest_terms(simplest(at.new, at.problem).law, at.problem) if at.new and whole else None
         if short is not None:
             yield Proposal([short], whole=True, linear=True)
-
-
-def plain_exact_law(at: Search) -> Iterator[Proposal]:
-    """Propose the law of `exact_law` without terms that vanish once all constants are exact; see `plain_law`.
-
-    A law with functions or sums was simplified before.
-    """
-    law = at.problem.exact
-    found = law if law is None or law.features is not None else plain_law(law, at.problem)
-    if found is not None:
-        yield Proposal([found], whole=True)
 
 
 def named_laws(at: Search) -> Iterator[Proposal]:
@@ -367,7 +356,6 @@ SERIES = Condition(
     "terms of the simplest law differ by the square of a state, as those of a sine do",
     lambda at: bool(at.candidates) and bool(begins_a_sine(simplest(at.candidates, at.problem).law, at.problem).any()),
 )
-NO_SERIES = EXACT_AND_PLAIN & ~SERIES
 BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
 REAL_OR_LONG = _of_best(
     "the best law has real powers, or many terms and sums",
@@ -387,7 +375,6 @@ FIRST_STEPS = 12  # Levenberg-Marquardt steps before laws are compared; more cos
 PROMISING = 1.3  # laws worse than this are not pruned further [mean square of the best one]
 
 FULLY = Pruning("to the end")
-AS_PROPOSED = Pruning("not at all", as_proposed=True)
 FITTED = Pruning("from where they are", fitted=True)
 NEAR_NOISE = Pruning("but for those that leave far more than noise", Elimination(worst=FAR_FROM_NOISE, beyond=1))
 NEAR_NOISE_SOON = dataclasses.replace(
@@ -408,22 +395,7 @@ REFITTED = Pruning(
 
 MOVES: tuple[Move, ...] = (
     Move(
-        "plain exact law",
-        EXACT,
-        "the law without residuals, less its negligible terms",
-        plain_exact_law,
-        AS_PROPOSED,
-        until=NO_SERIES,
-        late=True,
-    ),
-    Move(
-        "exact law",
-        EXACT & ~EXACT_AND_PLAIN,
-        "the law without residuals",
-        exact_law,
-        FITTED,
-        until=NO_SERIES,
-        late=True,
+        "exact law", EXACT, "the law without residuals", exact_law, FITTED, until=EXACT_AND_PLAIN & ~SERIES, late=True
     ),
     Move(
         "sines for a series",

@@ -145,31 +145,22 @@ def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps
 
 
 @np.errstate(all="ignore")  # a law that diverges exceeds any bound, without need for a warning
-def sharpened(p: Problem, law: PowerSum, free: Free, *, told: bool = False) -> PowerSum | None:
+def sharpened(p: Problem, law: PowerSum, free: Free) -> PowerSum | None:
     """Fit the free constants to the intervals between samples, each from its measured start:
 
         minimise  sum over intervals and states of ((x(t + h; x(t)) - x(t + h)) / increment)^2
 
-    by Gauss-Newton. None if the data are noisy, incomplete or constrained, if residuals exceed those of an exact law,
-    or if each constant must be determined by the intervals (`told`) but is not.
+    by Gauss-Newton. None if the data are noisy, incomplete or constrained, or if residuals exceed those of an
+    exact law.
     """
     if not (p.clean and p.complete and p.knowledge is None and (~p.constant).any() and count(free)):
         return None
     fit = _IntervalFit(p, law, free)
     if not np.mean(fit.left**2) <= SETTLED:
         return None
-    if not told and np.mean(fit.left**2) <= SHARP:  # sharpened before
+    if np.mean(fit.left**2) <= SHARP:  # sharpened before
         return law
-    slopes = fit.refine()
-    if slopes is None or (told and not _tells_apart(slopes)):
-        return None
-    return fit.law if np.mean(fit.left**2) <= EXACT_SQUARES else None
-
-
-def _tells_apart(slopes: Array) -> bool:
-    """Whether intervals determine each constant, not only combinations; slopes [intervals, states, constants]."""
-    rows = slopes.reshape(-1, slopes.shape[2])
-    return bool(np.linalg.cond(rows / np.maximum(column_norms(rows), ABOVE_ZERO)) < 1e6)
+    return fit.law if fit.refine() and np.mean(fit.left**2) <= EXACT_SQUARES else None
 
 
 class _IntervalFit:
@@ -188,14 +179,14 @@ class _IntervalFit:
             if enough:
                 break
 
-    def refine(self) -> Array | None:
-        """Fit to the intervals; return slopes of all [intervals, states, constants], None if not finite."""
+    def refine(self) -> bool:
+        """Fit to the intervals; return whether their slopes by the constants are finite."""
         slopes = self._slopes()
+        if not np.isfinite(slopes).all():
+            return False
+        flat = slopes.reshape(-1, slopes.shape[2])
+        width = np.maximum(column_norms(flat), ABOVE_ZERO)
         for _ in range(4):
-            if not np.isfinite(slopes).all():
-                return None
-            flat = slopes.reshape(-1, slopes.shape[2])
-            width = np.maximum(column_norms(flat), ABOVE_ZERO)
             step = np.linalg.lstsq(flat / width, self.left.ravel(), rcond=None)[0] / width
             trial = self._with(self.constants - step)
             anew = self._errors(trial, self.steps)
@@ -205,7 +196,7 @@ class _IntervalFit:
             self.law, self.left = trial, anew
             if after > 0.1 * before:
                 break
-        return slopes
+        return True
 
     @property
     def constants(self) -> Array:

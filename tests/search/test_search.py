@@ -131,6 +131,14 @@ def test_the_likeliest_vocabulary_is_proposed_first_on_exact_samples():
     assert interval_squares(law, p).max() < SETTLED
 
 
+def test_a_swing_that_does_not_turn_over_is_a_sine():
+    """On one orbit without friction, -x + x^3/6 and products of x and v^2 are as exact."""
+    t = np.linspace(0.0, 10.0, 60)
+    swing = solve_ivp(lambda _, x: [x[1], -np.sin(x[0])], (0.0, 10.0), [0.5, 0.0], t_eval=t, rtol=1e-11, atol=1e-12)
+    found = discover(TimeSeries.from_arrays(t, swing.y.T, ["x", "v"]), settings_for(members=0), Monitor())
+    assert found.equations.texts() == {"x": "v", "v": "-sin(x)"}
+
+
 def test_turning_angles_in_noise_have_sines():
     """No polynomial follows a pendulum that turns over, so that no terms can be sought along one."""
     t = np.linspace(0.0, 15.0, 60)
