@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 
-from odediscovery.data.series import TimeSeries, complete, drop_appended_controls
+from odediscovery.data.series import TimeSeries, complete, drop_appended_controls, pooled
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_constants import fit_form
 from odediscovery.discovery.task import Task
@@ -69,7 +69,7 @@ from odediscovery.search.refinement import (
     without_excess,
 )
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish import CONVERGED, as_it_is, merge_monomials, round_constants, snap
+from odediscovery.stages.polish import CONVERGED, as_it_is, merge_monomials, round_constants, shorten_quotients, snap
 from odediscovery.stages.prune import EXTREMA, window_length
 from odediscovery.stages.regression import fewest_terms
 from odediscovery.textbook.fit import (
@@ -232,6 +232,26 @@ def lower_noise(verdict: Verdict) -> Verdict:
 def _is_printable(p: Problem, law: PowerSum) -> bool:
     """Whether the coefficients in the user's units are finite."""
     return bool(np.isfinite(law.unscaled(p.scale.state, p.scale.time).coefficients).all())
+
+
+def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The laws that could still win, with fewer constants in terms over sums where these are as good."""
+    p, best, rows = verdict.p, verdict.best.criterion, list[Judged]()
+    if p.knowledge is not None:
+        return verdict
+    x = pooled(p.smooth)
+    for row in verdict.rows:
+        found = row.polished
+        most = best + count(found.free) * constant_penalty(found.law.n_states, found.counts.sum())
+        while row.criterion < most and not monitor.stopping():
+            tried = [refit(p, *shorter, before=row) for shorter in shorten_quotients(row.polished.law, x)]
+            better = min(tried, key=lambda one: one.criterion, default=row)
+            if not better.criterion < row.criterion:
+                break
+            row = better
+        best = min(best, row.criterion)
+        rows.append(row)
+    return verdict.with_rows(rows)
 
 
 def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:

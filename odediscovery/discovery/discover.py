@@ -34,6 +34,7 @@ from odediscovery.discovery.changes import (
     prefer_what_predicts,
     refine_constants,
     simplify_exponents,
+    simplify_quotients,
     spare_terms,
     stay_with_few,
     with_named,
@@ -224,6 +225,11 @@ CHANGES = (
         "simple exponents",
         "exponents are set to simple values where that is likelier",
         lambda verdict, task, whole: simplify_exponents(verdict, task.monitor),
+    ),
+    Change(
+        "short quotients",
+        "terms over sums lose constants where that is as good",
+        lambda verdict, task, whole: simplify_quotients(verdict, task.monitor),
     ),
     Change(
         "left-out blocks",

@@ -74,7 +74,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeAlias
@@ -90,6 +90,7 @@ from odediscovery.laws.power_sum import (
     SIMPLE,
     Free,
     PowerSum,
+    but_whole_powers,
     constant_penalty,
     count,
     expanded,
@@ -525,6 +526,9 @@ def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:
 # (law, masks of free constants, initial guesses for starts [trajectories, states]) -> polished and judged.
 RefitLaw = Callable[[PowerSum, Free, Array], Judged]
 
+# Most shorter laws that are refitted, shortest first.
+TRIES = 3
+
 
 # Simple exponents.
 
@@ -678,3 +682,96 @@ def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
             w[:, n + k] = function.rate_of_power
             v[:, n + k : n + k + 1] = function.rate_of_power  # empty without sums
     return a, w, b, v
+
+
+# Terms over one sum.
+
+
+def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
+    """Find laws with fewer constants in terms over sums, with masks of their free constants, shortest first.
+
+    Sizes of terms are compared at states x [samples, states].
+
+    >>> from odediscovery.laws.power_sum import Features, Sums
+    >>> monod = Features(1, (), Sums(np.array([[0.5]]), np.array([[1.0]])))  # u = 1 + x/2
+    >>> long = PowerSum(np.array([[3.0, -3.0]]), np.array([[0.0, 0.0], [0.0, -1.0]]), monod)  # 3 - 3/u
+    >>> (short, _), *_ = shorten_quotients(long, np.linspace(0.1, 5.0, 20)[:, None])
+    >>> short.coefficients.tolist(), short.exponents.tolist()  # 1.5 x/u
+    ([[1.5]], [[1.0, -1.0]])
+    """
+    if law.features is None or law.stoichiometry is not None:
+        return []
+    a, w, b, v = law.constants
+    off = np.abs(v - np.round(v))
+    # Nearly whole powers inside sums are also tried as whole ones.
+    nearly_whole = (off > 0).any() and (off < 0.1).all()
+    wholes = [law, law.with_constants(a, w, b, np.round(v))] if nearly_whole else [law]
+    # Two sums may have to be rewritten before a shared polynomial part cancels.
+    starts = [start for one in wholes for start in (one, *_rewritten(one, x, without=1))]
+    shorter = sorted((one for start in starts for one in _shortened(start, x)), key=count_constants)
+    found: list[PowerSum] = []
+    for one in (one for one in shorter if count_constants(one) < count_constants(law)):
+        if not any(_is_same(one, other) for other in found):
+            found.append(one)
+    return [(one, but_whole_powers(one)) for one in found[:TRIES]]
+
+
+def _is_same(one: PowerSum, other: PowerSum) -> bool:
+    """Whether two laws have the same terms, whatever their coefficients."""
+    pairs = zip(one.constants, other.constants, strict=True)
+    return all(a.shape == b.shape and bool(((a != 0) == (b != 0)).all()) for a, b in pairs) and bool(
+        np.allclose(one.exponents, other.exponents)
+    )
+
+
+def _shortened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
+    """Yield the law and ever shorter ones: not only the shortest, since discarded small terms may be needed."""
+    yield law.compact()
+    for _ in range(law.n_monomials):
+        terms = np.count_nonzero(law.coefficients)
+        found = next((new for new in _rewritten(law, x) if np.count_nonzero(new.coefficients) < terms), None)
+        if found is None:
+            return
+        law = found
+        yield law.compact()
+
+
+def count_constants(law: PowerSum) -> int:
+    """Count terms, constants inside sums, fitted exponents, and functions."""
+    functions = 0 if law.features is None else len(law.features.functions)
+    return count(but_whole_powers(law)) + functions
+
+
+def _rewritten(law: PowerSum, x: Array, without: int | None = None) -> Iterator[PowerSum]:
+    """Rewrite terms over one sum u = 1 + sum_j b_j z_j with the fewest terms, for each sum and each m.
+
+    With `without`, that one of m, m/u, m z_1/u, ... is always replaced by the others.
+    """
+    if law.features is None:
+        return
+    sums, first = law.features.sums, law.features.simple
+    for k, weights in enumerate(sums.weights):
+        inside, u = np.flatnonzero(weights), np.eye(law.exponents.shape[1])[first + k]
+        z = np.pad(sums.exponents[inside], ((0, 0), (0, len(sums))))
+        relation = np.concatenate([[1.0, -1.0], -weights[inside]])
+        for row in law.exponents[law.exponents[:, first + k] == -1.0]:
+            for m in np.vstack([row + u, row + u - z]):
+                yield _with_fewest(law, x, np.vstack([m, m - u, m - u + z]), relation, without)
+
+
+def _with_fewest(law: PowerSum, x: Array, rows: Array, relation: Array, without: int | None) -> PowerSum:
+    """Use the fewest of the given rows in each equation; weighted by `relation`, they add up to 0."""
+    near = np.abs(law.exponents[:, None] - rows[None]).max(axis=2) < 1e-9
+    a = law.coefficients @ near.astype(float)
+    with np.errstate(all="ignore"):
+        size = np.sqrt(np.mean(PowerSum(a, rows, law.features).monomials(x) ** 2, axis=0))
+    # If a monomial overflows, sizes cannot be compared, and the law stays unchanged.
+    for i, old in enumerate(a if np.isfinite(size).all() else ()):
+        left = range(len(rows)) if without is None else [without]
+        ways = [old] * (without is None) + [old - old[k] / relation[k] * relation for k in left]
+        # Terms below a fiftieth of the largest are discarded, subject to the refit.
+        kept = [np.where(np.abs(w) * size > 0.02 * np.max(np.abs(w) * size), w, 0.0) for w in ways]
+        a[i] = min(kept, key=np.count_nonzero)
+    others = ~near.any(axis=1)
+    coefficients = np.concatenate([law.coefficients[:, others], a], axis=1)
+    return PowerSum(coefficients, np.concatenate([law.exponents[others], rows]), law.features).merged().compact()

@@ -25,7 +25,15 @@ from odediscovery.laws.records import Covariance, Origin, Polished
 from odediscovery.problem.problem import prepare
 from odediscovery.search.refinement import refined
 from odediscovery.solve.sensitivities import Starts, TrajectoryResiduals, residual_squares
-from odediscovery.stages.polish import merge_monomials, nearest_decimal, polish, round_constants, snap, unscaled_errors
+from odediscovery.stages.polish import (
+    merge_monomials,
+    nearest_decimal,
+    polish,
+    round_constants,
+    shorten_quotients,
+    snap,
+    unscaled_errors,
+)
 
 T = np.linspace(0.0, 12.0, 40)
 
@@ -332,3 +340,41 @@ def test_what_is_held_at_a_round_number_is_exact_and_at_another_unknown():
         errors = unscaled_errors(found, p.scale)
         np.testing.assert_array_equal(errors.exponents, [[error]])
         assert errors.coefficients[0, 0] > 0.0
+
+
+X = np.linspace(0.1, 5.0, 30)[:, None] * np.array([[1.0, 0.7]])
+# u = 1 + 2 x
+U = Features(2, (), Sums(np.array([[2.0]]), np.array([[1.0, 0.0]])))
+
+
+def test_a_saturating_loss_written_as_a_difference_becomes_one_term():
+    # x' = x - 3 y + 3 y/u = x - 6 x y/u,  y' = -y/u + 0.4 y = 0.4 y - y/u
+    a = np.array([[1.0, -3.0, 3.0], [0.0, 0.4, -1.0]])
+    w = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, -1.0]])
+    law = PowerSum(a, w, U)
+    short, (free_a, free_w, free_b, free_v) = shorten_quotients(law, X)[0]
+    np.testing.assert_allclose(short.rhs(X), law.rhs(X), rtol=1e-12)
+    assert np.count_nonzero(short.coefficients[0]) == 2 and np.count_nonzero(short.coefficients[1]) == 2
+    assert free_a.sum() == 4 and not free_w.any() and free_b.sum() == 1 and not free_v.any()
+
+
+def test_a_whole_part_that_hides_a_quotient_is_taken_apart():
+    # x - 2 x^2/u = x/u
+    law = PowerSum(np.array([[1.0, -2.0], [0.0, 0.0]]), np.array([[1.0, 0.0, 0.0], [2.0, 0.0, -1.0]]), U)
+    found = shorten_quotients(law, X)[0]
+    assert found[0].exponents.tolist() == [[1.0, 0.0, -1.0]]
+    np.testing.assert_allclose(found[0].rhs(X), law.rhs(X), rtol=1e-9)
+
+
+def test_a_constant_that_is_spread_over_a_sum_of_two_states_is_one_term_again():
+    # 3 - 5 x/u = 3/u - 4 x/u + 6 y/u with u = 1 + x/3 + 2 y
+    sums = Features(2, (), Sums(np.array([[1.0 / 3.0, 2.0]]), np.eye(2)))
+    law = PowerSum(
+        np.array([[3.0, -4.0, 6.0], [0.0, 0.0, 0.0]]),
+        np.array([[0.0, 0.0, -1.0], [1.0, 0.0, -1.0], [0.0, 1.0, -1.0]]),
+        sums,
+    )
+    short, _ = shorten_quotients(law, X)[0]
+    assert short.coefficients[0] == pytest.approx([3.0, -5.0])
+    assert short.exponents.tolist() == [[0.0, 0.0, 0.0], [1.0, 0.0, -1.0]]
+    np.testing.assert_allclose(short.rhs(X), law.rhs(X), rtol=1e-9)
