@@ -256,6 +256,7 @@ def powers_of(integer: Mask, changing: Mask) -> Array:
     """Exponents of candidate monomials of at most three states, [candidates, states]."""
     n, states = len(integer), np.flatnonzero(changing).tolist()
     fine, coarse = (-2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0), (-1.0, 0.5, 1.0)
+    alone = (-3.0, *fine, 3.0, 4.0)  # those of `SIMPLE` that are whole, too: gravity, radiation
     pairs, triples = math.comb(len(states), 2), math.comb(len(states), 3)
     many, crowded = pairs * len(fine) ** 2 > MAX_PAIRS, pairs * len(coarse) ** 2 > MAX_COARSE
 
@@ -266,7 +267,7 @@ def powers_of(integer: Mask, changing: Mask) -> Array:
         if integer[k]:
             # A sign-changing state alone has the exponents of a polynomial.
             return (1.0, 2.0, 3.0, 4.0, 5.0) if size == 1 else ONCE if on_coarse else WHOLE_GRID
-        return coarse if on_coarse else fine
+        return coarse if on_coarse else alone if size == 1 else fine
 
     largest = 1 if pairs > MAX_COARSE else 2 if triples * len(coarse) ** 3 > MAX_TRIPLES else 3
     return _products_up_to(largest, n, states, exponents)

@@ -174,7 +174,8 @@ class Screening:
             again = self._on(self.p, self.family, self.vocabulary, self.integral, path, self.terms)
             new = distinct(again.at.refined(again.at.best(c.products), SETTLING) for c in laws[:PROPOSED])
             new = improved(again.at, self.family, self.terms, new, monitor)
-            if not new or again.at.mean_square(new[0]) > screened.at.mean_square(laws[0]):
+            # Errors of different paths are compared: below 1, a law is as good as its path.
+            if not new or again.at.mean_square(new[0]) > max(screened.at.mean_square(laws[0]), 1.0):
                 break
             screened, laws = again, new
         least = laws[0].criterion + NEAR_BEST if laws else np.inf
