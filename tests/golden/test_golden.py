@@ -13,6 +13,8 @@ from golden.replay import RECORD, names, read, replay
 # Of every part some that take a second or two.
 REPLAYED = (
     "fractional/clean/von_bertalanffy",
+    "fractional/clean/radiating_body",
+    "fractional/clean/kepler_radial",
     "fractional/noise-0.02/theta_logistic",
     "odebench/clean/3",
     "odebench/clean/25",
