@@ -57,7 +57,7 @@ class Settings:
     library: tuple[str, ...] = _option((), "terms to try: powers,trigonometric,sums,textbook; or not: no-sums")
     template: tuple[str, ...] = _option((), "textbook law to fit beside what is found; list names them")
     tries: tuple[str, ...] = _option((), 'law to rank beside what is found: "x\' = a*x*(1 - x/K)^b"', "--try")
-    thorough: bool = _option(False, "search for as long as it takes, not for 10 or 30 s of processor time")
+    thorough: bool = _option(False, "search for as long as it takes, not for 30 s of processor time")
 
     vary: str | None = _option(None, 'constants that groups have of their own: all, none, auto or "k in conc\'"')
     covariate: tuple[str, ...] = _option((), "column of groups that constants depend on by a power: weight")

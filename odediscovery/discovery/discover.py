@@ -144,7 +144,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     settings, monitor = task.settings, task.monitor
     if settings.recipe == "neural":
         return _judge_laws(task, *train_networks(task.p, before, settings, monitor))
-    words, limit = vocabulary(settings.library, families), seconds_for(task)
+    words, limit = vocabulary(settings.library, families), seconds_for(task.settings)
     check_asked(task)
     begun = time.process_time()
     monitor.spend(limit and SEARCH_SHARE * limit, whole=limit)
@@ -375,7 +375,7 @@ def _search_flows(task: Task) -> Discovery:
     """Fit laws of flows between compartments, for doses or unmeasured states."""
     from odediscovery.search.flows.contest import compete, flow_notes  # noqa: PLC0415 (many modules for few fits)
 
-    limit, monitor = seconds_for(task), task.monitor
+    limit, monitor = seconds_for(task.settings), task.monitor
     monitor.spend(limit, whole=limit)
     won = compete(task.p, task.known, task.settings, monitor)
     spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []

@@ -85,8 +85,8 @@ class Task:
         return drop_appended_controls(self.every)
 
 
-# Most processor time of a fit, for a small table and any other [s]. The search has `SEARCH_SHARE` of it.
-SMALL_SECONDS, SECONDS = 10.0, 30.0
+# Most processor time of a fit [s]. The search has `SEARCH_SHARE` of it.
+SECONDS = 30.0
 # Share of the time of a fit for the search, the rest for judging its laws
 SEARCH_SHARE = 0.6
 
@@ -208,13 +208,9 @@ def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
     return p if strange else found
 
 
-def seconds_for(task: Task) -> float | None:
+def seconds_for(settings: Settings) -> float | None:
     """Most processor time of a fit in seconds; None with --thorough."""
-    if task.settings.thorough:
-        return None
-    rows = sum(len(run.time) for run in task.every.trajectories)
-    small = rows < 50 and task.series.n_states <= 3
-    return SMALL_SECONDS if small else SECONDS
+    return None if settings.thorough else SECONDS
 
 
 def notes_on(verdict: Verdict, asked: Sequence[FittedForm], series: TimeSeries) -> list[Note]:

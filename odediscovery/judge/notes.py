@@ -197,8 +197,8 @@ two_complexities = Message(
 )
 time_spent = Message(
     Weight.BACKGROUND,
-    "richer laws were not all tried: a fit takes about 30 s of processor time, 10 s for fewer than 50 rows of up to "
-    "three states; --thorough continues as long as there is something to try",
+    "richer laws were not all tried: a fit takes about 30 s of processor time; --thorough continues as long as there "
+    "is something to try",
 )
 
 
