@@ -174,8 +174,14 @@ class Screening:
             again = self._on(self.p, self.family, self.vocabulary, self.integral, path, self.terms)
             new = distinct(again.at.refined(again.at.best(c.products), SETTLING) for c in laws[:PROPOSED])
             new = improved(again.at, self.family, self.terms, new, monitor)
-            # Errors of different paths are compared: below 1, a law is as good as its path.
-            if not new or again.at.mean_square(new[0]) > max(screened.at.mean_square(laws[0]), 1.0):
+            if not new:
+                break
+            # Errors of different paths: below 1, a law is as good as its path, and the shorter one is the better.
+            (before, old), (after, own) = (
+                (of.at.mean_square(c), c) for of, c in ((screened, laws[0]), (again, new[0]))
+            )
+            shorter = np.count_nonzero(own.coefficients) < np.count_nonzero(old.coefficients)
+            if after > before and not (shorter and after < 1.0):
                 break
             screened, laws = again, new
         least = laws[0].criterion + NEAR_BEST if laws else np.inf
