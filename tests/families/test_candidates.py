@@ -25,7 +25,7 @@ def integral(family, signs=False):
 def test_candidates_stay_few_where_states_are_many(states, largest):
     changing = np.ones(states, dtype=bool)
     factors = np.count_nonzero(powers_of(~changing, changing), axis=1)
-    assert np.count_nonzero(factors == 1) == 7 * states and factors.max() == largest
+    assert np.count_nonzero(factors == 1) == 10 * states and factors.max() == largest
     assert np.count_nonzero(factors > 1) <= (MAX_PAIRS + MAX_TRIPLES if states < 10 else MAX_COARSE)
 
 
