@@ -177,10 +177,8 @@ class Screening:
             if not new:
                 break
             # Errors of different paths: below 1, a law is as good as its path, and the shorter one is the better.
-            (before, old), (after, own) = (
-                (of.at.mean_square(c), c) for of, c in ((screened, laws[0]), (again, new[0]))
-            )
-            shorter = np.count_nonzero(own.coefficients) < np.count_nonzero(old.coefficients)
+            before, after = screened.at.mean_square(laws[0]), again.at.mean_square(new[0])
+            shorter = np.count_nonzero(new[0].coefficients) < np.count_nonzero(laws[0].coefficients)
             if after > before and not (shorter and after < 1.0):
                 break
             screened, laws = again, new
