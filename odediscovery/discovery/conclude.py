@@ -169,6 +169,8 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
             for row in front
         )
     chosen = next(row for row in front if row.selected)
+    # What a law leaves of exact samples is no noise.
+    structured = p.clean and not _leaves_errors_of_solvers(p, found)
     explained, each = share_in_pieces(p, found) if p.heads is not None else (chosen.r2, chosen.state_r2)
     return build_result(
         series,
@@ -181,7 +183,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         [*_notes(verdict, front, series, tests), *tests.sentences(series.states, p.samples_a_step > 0.0)],
         claim=Claim(
             explained,
-            EXPLAINED if tests.is_noise else EXPLAINED_STRUCTURED,
+            EXPLAINED_STRUCTURED if structured or not tests.is_noise else EXPLAINED,
             each,
             least_shares(p, series, tests),
             walk=not p.clean and monitor.in_time(TELLING, lambda: _is_walk_as_good(verdict), False),

@@ -38,7 +38,7 @@ from odediscovery.data.series import pooled
 from odediscovery.judge.notes import Note, weaker_between
 from odediscovery.laws.power_sum import SIMPLE, Free, PowerSum, cost, count, picked, powers, value_penalty
 from odediscovery.laws.records import Candidate, FittedForm, Judged, Origin, Polished
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Independent, Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.stages.prune import wald_statistic
 
@@ -137,7 +137,7 @@ def judge(
     floor: Array,
     origin: Origin,
     *,
-    independent: Array | None = None,
+    independent: Independent | None = None,
     more: float = 0.0,
     ties: Ties = NO_TIES,
 ) -> Judged:
@@ -149,15 +149,22 @@ def judge(
     return Judged(polished, misfit(squares, counts, floor, independent) + charged, origin)
 
 
-def misfit(squares: Array, counts: Array, floor: Array, independent: Array | None = None) -> float:
-    """sum of m ln(SSR / n + floor^2) over states with samples; all arrays are [states].
+def misfit(squares: Array, counts: Array, floor: Array, independent: Independent | None = None) -> float:
+    """sum of m ln(SSR / n + floor^2) + (n - m) ln(SSR / n + solver^2) over states with samples; arrays are [states].
 
     SSR are the `squares`, n the `counts` of values, m / n the share that counts as `independent` (default: all), and
-    the floor is the standard deviation explained by noise, rounding and integration.
+    the floor is the standard deviation explained by noise, rounding and integration. Dependent samples say nothing
+    below the error of the `solver` that may have made them, and nothing at all in noise.
     """
     seen = counts > 0
-    known = counts if independent is None else independent * counts
-    return float(np.sum(known[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)))
+    n, mean = counts[seen], squares[seen] / counts[seen]
+    every = n * np.log(mean + floor[seen] ** 2)
+    if independent is None:
+        return float(every.sum())
+    share, rest = independent.share[seen], 0.0
+    if independent.solver is not None:
+        rest = (1.0 - share) * n * np.log(mean + independent.solver[seen] ** 2)
+    return float(np.sum(share * every + rest))
 
 
 def judge_on(p: Problem, polished: Polished, origin: Origin) -> Judged:

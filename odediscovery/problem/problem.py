@@ -89,6 +89,14 @@ CLEAN_NOISE = 1e-7  # less is indistinguishable from solver error [standard devi
 PROMINENCE = 0.2  # least prominence of an extremum that counts [standard deviation of the state]
 
 
+class Independent(NamedTuple):
+    """How many samples are independent."""
+
+    share: Array  # of the samples of every state [states]
+    # Error of the solver that may have made the samples [states], beyond which all of them count; None: never.
+    solver: Array | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A dimensionless series and what is known about it."""
@@ -109,9 +117,7 @@ class Problem:
     given: Knowledge | None = None  # the same knowledge in the user's units
     samples_a_step: float = 0.0  # samples per step of the solver that interpolated them, 0 if none did
     messages: tuple[str, ...] = ()  # notes on the noise for the reader of a result
-    # Share of the samples of every state that count as independent [states], where the residuals of a law are
-    # autocorrelated; None: all of them.
-    independent: Array | None = None
+    independent: Independent | None = None  # where the residuals of a law are autocorrelated; None: all samples
     # Most intervals of a window with a fitted start, where errors of starts grow fast; None: the usual limit.
     longest_window: int | None = None
 

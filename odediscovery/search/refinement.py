@@ -30,7 +30,7 @@ from odediscovery.judge.criterion import SOLVER, SYSTEMATIC, Verdict, judge_on, 
 from odediscovery.laws.power_sum import Free, PowerSum, none_free
 from odediscovery.laws.records import SETTLED, Candidate, Judged, Polished
 from odediscovery.networks.chain import chain_of, laws_of
-from odediscovery.problem.problem import Problem, apply_knowledge_to_fit, increment_squares
+from odediscovery.problem.problem import Independent, Problem, apply_knowledge_to_fit, increment_squares
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import carried_along, residuals
@@ -122,13 +122,14 @@ def count_independent(verdict: Verdict) -> Verdict:
 
     The error of a solver, or of a model that is nearly right, is as smooth as the states: many samples of it are no
     more evidence than a few, and ever closer laws would be found. For values interpolated by a solver, m is the
-    number of its steps, each of which adds an error.
+    number of its steps, each of which adds an error. Without noise, what exceeds the error of any solver counts by all
+    samples.
     """
     p, rows = verdict.p, verdict.rows
     if p.heads is not None:
         return verdict
     if p.samples_a_step:
-        return with_independent(verdict, np.full(len(p.noise), 1.0 / p.samples_a_step))
+        return with_independent(verdict, Independent(np.full(len(p.noise), 1.0 / p.samples_a_step)))
     sigma = p.sigma
     left = [row.polished.squares / row.polished.counts.clip(1) for row in rows]
     misfits = [misfit(row.polished.squares, row.polished.counts, sigma) for row in rows]
@@ -138,11 +139,11 @@ def count_independent(verdict: Verdict) -> Verdict:
     found = rows[nearest].polished
     errors = residuals(found.law, p.data, found.initial)
     far, r = left[nearest] > SYSTEMATIC * sigma**2, memory(errors)
+    solver = SOLVER * np.nanstd(pooled(p.data), axis=0)
     # A law that fits even a solver's error leaves no autocorrelation; other laws within that error do.
     if far.any():
-        most = (SOLVER * np.nanstd(pooled(p.data), axis=0)) ** 2
         for row, squares in zip(rows, left, strict=True):
-            if np.all(squares <= np.where(p.constant, np.inf, most)):
+            if np.all(squares <= np.where(p.constant, np.inf, solver**2)):
                 r = np.maximum(r, memory(residuals(row.polished.law, p.data, row.polished.initial)))
     # The noise may have been lowered to the closest law's residuals; on clean data they are our own solver's error.
     smooth = [] if p.clean else [i for i, _ in autocorrelated(errors)]
@@ -151,12 +152,13 @@ def count_independent(verdict: Verdict) -> Verdict:
     if not (far & (r > 0)).any():
         return verdict
     # The share of samples that are independent where neighbours correlate by r.
-    return with_independent(verdict, np.where(far, (1.0 - r) / (1.0 + r), 1.0))
+    share = np.where(far, (1.0 - r) / (1.0 + r), 1.0)
+    return with_independent(verdict, Independent(share, np.maximum(solver, sigma) if p.clean else None))
 
 
-def with_independent(verdict: Verdict, share: Array) -> Verdict:
-    """Judge the laws with only a share of the samples of every state as independent [states]."""
-    p, fewer = verdict.p, dataclasses.replace(verdict.p, independent=share)
+def with_independent(verdict: Verdict, independent: Independent) -> Verdict:
+    """Judge the laws with only some of the samples as independent."""
+    p, fewer = verdict.p, dataclasses.replace(verdict.p, independent=independent)
 
     def again(row: Judged) -> Judged:
         # A difference keeps the bonus of a law with a name.

@@ -18,6 +18,7 @@ from odediscovery.judge.criterion import (
 )
 from odediscovery.laws.power_sum import PowerSum, all_free, constant_penalty, cost
 from odediscovery.laws.records import Candidate, Covariance, Judged, Origin, Polished
+from odediscovery.problem.problem import Independent
 
 FLOOR = np.array([1e-3])
 
@@ -75,8 +76,21 @@ def test_a_law_that_blows_up_is_the_worst():
 
 
 def test_evidence_is_counted_in_independent_samples():
-    whole, half = (judge(polished(2, 0.04), FLOOR, 0, independent=share) for share in (None, np.array([0.5])))
+    few = Independent(np.array([0.5]))
+    whole, half = (judge(polished(2, 0.04), FLOOR, 0, independent=count) for count in (None, few))
     assert half.criterion - whole.criterion == pytest.approx(-50 * math.log(0.04 + 1e-6))
+
+
+def test_what_exceeds_the_error_of_a_solver_counts_by_all_samples():
+    few = Independent(np.array([0.01]), np.array([1e-3]))
+
+    def gain(far, near):
+        """Decades of the mean square that the criterion counts between two laws of one length."""
+        rows = (judge(polished(2, ms), np.array([1e-9]), 0, independent=few).criterion for ms in (far, near))
+        return float(np.subtract(*rows)) / math.log(10.0)
+
+    assert gain(1e-1, 1e-3) == pytest.approx(200.0, abs=0.1)  # of 100 samples
+    assert gain(1e-10, 1e-12) == pytest.approx(2.0, abs=0.1)  # of the one that is independent
 
 
 def test_numbers_next_to_nothing_are_found_with_their_shares():

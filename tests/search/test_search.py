@@ -56,7 +56,7 @@ def test_samples_of_a_smooth_error_are_not_independent(smooth, fewer):
     after = count_independent(before)
     assert (after is not before) is fewer
     if fewer:
-        assert after.p.independent is not None and (after.p.independent < 0.2).all()
+        assert after.p.independent is not None and (after.p.independent.share < 0.2).all()
         assert after.best.criterion > before.best.criterion  # less is certain
 
 
@@ -74,8 +74,8 @@ def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory():
         left = np.concatenate(residuals(other.law, p.data, other.initial))
         other = dataclasses.replace(other, squares=(left**2).sum(axis=0))
         after = count_independent(Verdict.of(p, [*rows, judge_on(p, other, Origin(1))]))
-        share = after.p.independent
-        assert share is None if not fewer else share is not None and (share < 0.5).all()
+        few = after.p.independent
+        assert few is None if not fewer else few is not None and (few.share < 0.5).all()
 
 
 def test_the_error_of_our_own_solver_takes_no_evidence_away():
