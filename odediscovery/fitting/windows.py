@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.networks.chain import AnyChain, Rhs
+from odediscovery.networks.chain import Chain, Rhs
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor, fitting_at_once
@@ -342,7 +342,7 @@ class Windows:
         b, length, n = self.target.shape
         return b, length, n
 
-    def predict(self, chain: AnyChain, theta: Theta) -> Ends:
+    def predict(self, chain: Chain, theta: Theta) -> Ends:
         """Integrate to the end of every interval, [members, B, L, n]."""
         rhs, found = chain.rhs(theta), []
         x = np.broadcast_to(self.start, (len(theta), *self.start.shape))
@@ -353,7 +353,7 @@ class Windows:
                 found.append(x)
         return np.stack(found, axis=2)
 
-    def refined(self, chain: AnyChain, theta: Theta, accuracy: float) -> Windows:
+    def refined(self, chain: Chain, theta: Theta, accuracy: float) -> Windows:
         """Refine the step grids until they are fine enough for these members.
 
         The error over an interval is at most `accuracy` times the standard deviation of its residual.
@@ -465,7 +465,7 @@ class ShortResiduals:
     """
 
     windows: Windows
-    chain: AnyChain
+    chain: Chain
 
     @_QUIET
     def solve(self, unknowns: Unknowns) -> Ends:
@@ -514,7 +514,7 @@ class LongResiduals:
     """
 
     windows: Windows
-    chain: AnyChain
+    chain: Chain
     nonnegative: Bool[np.ndarray, " states"]
 
     @property

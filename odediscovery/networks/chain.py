@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,10 +91,11 @@ class Pair:
         """1 where the base follows the input, 0 at zero and where it is clipped."""
         return np.where(self.nonnegative, x > 0.0, x != 0.0).astype(float)
 
-    def products(self, across: Array, bases: Array, whole: WholePowers | None = None) -> Array:
-        """Products of powers [members, batch, width] of bases, with exponents `across` [members, n_in, width]."""
+    def products(self, across: Array, bases: Array, whole: Rhs | None) -> Array:
+        """Products of powers [members, batch, width] of bases, with exponents `across` [members, n_in, width], by
+        `whole` if these are whole."""
         if whole is not None:
-            return whole.products(bases)
+            return whole(bases)
         y: Array = np.log(bases if self._all_nonnegative else np.abs(bases)) @ across
         np.exp(y, out=y)
         return y if self._all_nonnegative else y * np.cos(self.angles(bases) @ across)
@@ -104,68 +105,40 @@ class Pair:
         return np.where(bases < 0.0, np.pi, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class WholePowers:
+def whole_powers(real: Array) -> Rhs | None:
     """Products of small whole powers by multiplication, without logarithms and with exact signs.
 
-    Args:
-        factors: the rows to multiply for each product of each member, among the member's inputs, their
-            reciprocals, if any, and 1; [most factors][members * width].
-        inverse: whether there are reciprocals among the rows.
+    From exponents [members, width, n_in], the function of bases [members, batch, n_in]; None if an exponent is not
+    whole, or if a product has more than 8 factors, where logarithms are as fast.
     """
+    longest = 8
+    if not ((real == np.rint(real)) & (np.abs(real) <= longest)).all():
+        return None
+    inverse = bool((real < 0.0).any())
+    counts = np.concatenate([np.maximum(real, 0.0), np.maximum(-real, 0.0)], axis=2) if inverse else real
+    upto = np.cumsum(counts, axis=2)
+    most = int(upto[..., -1].max(initial=1.0))
+    if most > longest:
+        return None
+    # Each factor is a row: one of the member's inputs, their reciprocals, if any, or 1.
+    size = upto.shape[2] + 1
+    first = size * np.arange(len(real))[:, None]
+    factors = [(first + (upto <= d).sum(axis=2)).ravel() for d in range(max(most, 1))]
 
-    factors: tuple[Indices, ...]
-    inverse: bool
-
-    @classmethod
-    def of(cls, across: Array) -> WholePowers | None:
-        """From exponents [members, n_in, width]; None if one is not whole, or if a product has more than 8 factors,
-        where logarithms are as fast."""
-        w, longest = across.swapaxes(1, 2), 8
-        if not ((w == np.rint(w)) & (np.abs(w) <= longest)).all():
-            return None
-        inverse = bool((w < 0.0).any())
-        counts = np.concatenate([np.maximum(w, 0.0), np.maximum(-w, 0.0)], axis=2) if inverse else w
-        upto = np.cumsum(counts, axis=2)
-        most = int(upto[..., -1].max(initial=1.0))
-        if most > longest:
-            return None
-        first = (upto.shape[2] + 1) * np.arange(len(w))[:, None]
-        return cls(tuple((first + (upto <= d).sum(axis=2)).ravel() for d in range(max(most, 1))), inverse)
-
-    def products(self, bases: Array) -> Array:
-        """The products [members, batch, width] of inputs."""
+    def products(bases: Array) -> Array:
         members, batch, n = bases.shape
-        size = (2 * n if self.inverse else n) + 1
         rows = np.empty((members, size, batch))
         rows[:, :n], rows[:, -1] = bases.swapaxes(1, 2), 1.0
-        if self.inverse:
+        if inverse:
             np.reciprocal(rows[:, :n], out=rows[:, n:-1])
         rows = rows.reshape(-1, batch)
-        y = rows.take(self.factors[0], axis=0)
-        for factor in self.factors[1:]:
+        y = rows.take(factors[0], axis=0)
+        for factor in factors[1:]:
             y *= rows.take(factor, axis=0)
         found: Array = y.reshape(members, -1, batch).swapaxes(1, 2)
         return found
 
-
-@runtime_checkable
-class AnyChain(Protocol):
-    """What pruning needs of a vector field: a `Chain`, which documents it, or `networks.vector_field.UnitRates`."""
-
-    @property
-    def n_states(self) -> int: ...
-    @property
-    def members(self) -> int: ...
-    @property
-    def theta(self) -> Array: ...
-    @property
-    def free(self) -> Mask: ...
-    @property
-    def pairs(self) -> tuple[Pair, ...]: ...
-    def places(self) -> list[tuple[slice, slice]]: ...
-    def rhs(self, theta: Array) -> Rhs: ...
-    def linearisation(self, theta: Array, columns: Indices) -> Linearisation: ...
+    return products
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,16 +205,18 @@ class Chain:
             found.append((STATE_FUNCTIONS[name], self.n_states + np.array(own), states, rates))
         return found
 
+    def _layers(self, theta: Array) -> list[tuple[Pair, Array, Array, Rhs | None]]:
+        """Each pair with its exponents and weights, transposed, and the products of powers if these are whole."""
+        unpacked = zip(self.pairs, self.unpack(theta), strict=True)
+        return [(pair, w.swapaxes(1, 2), a.swapaxes(1, 2), whole_powers(w)) for pair, (w, a) in unpacked]
+
     def rhs(self, theta: Array) -> Rhs:
         """The function x [members, batch, states] -> dx/dt for parameters theta."""
-        chain = [
-            (pair, real.swapaxes(1, 2), weight.swapaxes(1, 2), WholePowers.of(real.swapaxes(1, 2)))
-            for pair, (real, weight) in zip(self.pairs, self.unpack(theta), strict=True)
-        ]
+        layers = self._layers(theta)
 
         def dx_dt(x: Array) -> Array:
             z = self.features(x)
-            for pair, across, down, whole in chain:
+            for pair, across, down, whole in layers:
                 z = pair.products(across, pair.bases(z), whole) @ down
             return z if self.stoichiometry is None else z @ self.stoichiometry.T
 
@@ -264,7 +239,8 @@ class Chain:
     def _sum_of_powers(self, theta: Array, columns: Indices) -> Linearisation:
         """Linearisation of a single pair, df_i/dA[i, j] = y_j and df_i/dW[j, k] = A[i, j] dy_j/dW[j, k]: each column is
         a factor per member and state times one per sample."""
-        (pair,), ((w, a),), ((_, last),) = self.pairs, self.unpack(theta), self.places()
+        ((pair, across, down, whole),), ((_, last),) = self._layers(theta), self.places()
+        w, a = across.swapaxes(1, 2), down.swapaxes(1, 2)
         h, n = pair.real
         of_power = columns < last.start
         row = np.where(of_power, columns // n, (columns - last.start) % h)
@@ -273,11 +249,10 @@ class Chain:
         through = np.take_along_axis(a, row[:, None], axis=2)
         factor = np.where(of_power[:, None], through, one)[:, None]
         state = np.where(of_power, columns % n, 0)
-        across, down = w.swapaxes(1, 2), a.swapaxes(1, 2)
         # Slopes of powers are skipped if no member may change them.
         changing: Mask = np.asarray(self.free.any(axis=0))
         bends = bool((of_power & changing[columns]).any())
-        whole, members = WholePowers.of(across), np.arange(len(w))[:, None]
+        members = np.arange(len(w))[:, None]
         of_logs = (down[..., None] * w[:, :, None]).reshape(len(w), h, -1)
 
         def by_columns(x: Array) -> tuple[Array, Array, Array]:
@@ -301,30 +276,27 @@ class Chain:
 
     def _chain_rule(self, theta: Array, columns: Indices) -> Linearisation:
         """Linearisation of any number of pairs: cotangents [members, batch, K, n_out] are pulled back from the last."""
-        layers = [
-            (pair, real, weight, WholePowers.of(real.swapaxes(1, 2)))
-            for pair, (real, weight) in zip(self.pairs, self.unpack(theta), strict=True)
-        ]
+        layers = self._layers(theta)
 
         def by_chain_rule(x: Array) -> tuple[Array, Array, Array]:
             z, passed = self.features(x), []
-            for pair, real, weight, whole in layers:
+            for pair, across, down, whole in layers:
                 bases = pair.bases(z)
-                y = pair.products(real.swapaxes(1, 2), bases, whole)
+                y = pair.products(across, bases, whole)
                 passed.append((bases, y, pair.signs(z) / bases))
-                z = y @ weight.swapaxes(1, 2)
+                z = y @ down
             n, slopes = z.shape[-1], list[Array]()
             g = np.broadcast_to(np.eye(n), (*z.shape[:-1], n, n))
-            for (pair, real, weight, whole), (bases, y, of_logs) in zip(layers[::-1], passed[::-1], strict=True):
+            for (pair, across, down, whole), (bases, y, of_logs) in zip(layers[::-1], passed[::-1], strict=True):
                 of_weight = g[..., None] * y[:, :, None, None, :]
-                g = g @ weight[:, None]
+                g = g @ down.swapaxes(1, 2)[:, None]
                 g_exponent, logs = g * y[:, :, None, :], np.log(np.abs(bases))
                 of_real = g_exponent[..., None] * logs[:, :, None, None, :]
                 if whole is None and not pair.nonnegative.all():
-                    across, angles = real.swapaxes(1, 2), pair.angles(bases)
+                    angles = pair.angles(bases)
                     g_angle = g * (-np.exp(logs @ across) * np.sin(angles @ across))[:, :, None, :]
                     of_real = of_real + g_angle[..., None] * angles[:, :, None, None, :]
-                g = (g_exponent @ real[:, None]) * of_logs[:, :, None, :]
+                g = (g_exponent @ across.swapaxes(1, 2)[:, None]) * of_logs[:, :, None, :]
                 slopes[:0] = [of_real.reshape(*z.shape, -1), of_weight.reshape(*z.shape, -1)]
             f_theta = np.take_along_axis(np.concatenate(slopes, axis=-1), columns[:, None, None, :], axis=-1)
             return z, self._to_states(g, x), f_theta

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.chain import AnyChain, Chain, Linearisation, Pair, Rhs
-from odediscovery.runtime.arrays import Array, Indices, Mask
+from odediscovery.networks.chain import Chain, Linearisation, Pair, Rhs
+from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time
 from odediscovery.units import NAU, AbstractUnit
 from odediscovery.units.npu import AbstractPowerUnit
@@ -164,23 +164,18 @@ def trained_laws_of(field: VectorField) -> list[PowerSum]:
     return laws
 
 
-class UnitRates:
-    """A `VectorField` of any units, evaluated on arrays; see `Chain`."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnitRates(Chain):
+    """A `VectorField` of any units, evaluated on arrays; without pairs, pruning does not look for equal rows."""
 
-    # Without pairs, pruning does not look for equal rows to merge.
-    pairs: tuple[Pair, ...] = ()
+    field: VectorField
 
-    def __init__(self, field: VectorField) -> None:
-        self.field, self.n_states, self.members = field, field.n_states, field.members
-        self.theta: Array = field.theta.numpy()
-        self.free: Mask = field.free.numpy()
-
-    def places(self) -> list[tuple[slice, slice]]:
-        """An empty list, as there are no pairs."""
-        return []
+    @classmethod
+    def of(cls, field: VectorField) -> UnitRates:
+        """The rates of a field."""
+        return cls(field.n_states, (), (), field.theta.numpy(), field.free.numpy(), field=field)
 
     def rhs(self, theta: Array) -> Rhs:
-        """The function x -> dx/dt for parameters theta."""
         with torch.no_grad():
             inner = self.field.rhs(torch.as_tensor(theta))
 
@@ -192,7 +187,6 @@ class UnitRates:
         return dx_dt
 
     def linearisation(self, theta: Array, columns: Indices) -> Linearisation:
-        """The function x -> (f, df/dx, df/dtheta in `columns`)."""
         parts = self.field.unpack(torch.as_tensor(theta))
         own = torch.as_tensor(columns)[:, None, None, :]
 
@@ -222,7 +216,7 @@ def pulled_through(
     return x, cotangents, torch.cat(slopes, dim=-1)
 
 
-def on_arrays(field: VectorField) -> tuple[AnyChain, Indices]:
+def on_arrays(field: VectorField) -> tuple[Chain, Indices]:
     """A trained field on arrays, as a `Chain` if it is a sum of powers, and the places of its parameters in theta."""
     powers, sums, places = field.units[::2], field.units[1::2], field.slices()
     read = {"gate": 1.0, "imaginary": 0.0}  # their values in a plain product of real powers
@@ -232,7 +226,7 @@ def on_arrays(field: VectorField) -> tuple[AnyChain, Indices]:
         and all(map(_is_sum, sums))
         and all(bool((field.theta[:, place] == read[name]).all()) for _, name, place, _ in places if name in read)
     ):
-        return UnitRates(field), np.arange(field.theta.shape[1])
+        return UnitRates.of(field), np.arange(field.theta.shape[1])
     columns = np.concatenate([np.arange(place.start, place.stop) for _, name, place, _ in places if name not in read])
     pairs = [
         Pair(power.positive.numpy(), power.n_out, total.n_out)

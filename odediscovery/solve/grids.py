@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from odediscovery.ivp.solvers import march, three_eighths_step
-from odediscovery.networks.chain import AnyChain, Chain, Linearisation, Rhs, member_rates
+from odediscovery.networks.chain import Chain, Linearisation, Rhs, member_rates
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time
 
@@ -39,13 +39,13 @@ Jacobian: TypeAlias = Float[np.ndarray, "members residuals unknowns"]
 
 
 def plain_nodes(
-    chain: AnyChain, theta: Array, start: Float[np.ndarray, "members windows states"], steps: Array
+    chain: Chain, theta: Array, start: Float[np.ndarray, "members windows states"], steps: Array
 ) -> Float[np.ndarray, "members windows nodes states"] | None:
     """The states of `rk4_nodes` up to rounding; None if arrays are faster, if `member_rates` does not support the law,
     or if a number is not finite or overflows."""
     members, windows, n = start.shape
     faster = windows * np.count_nonzero(theta) <= 250
-    if not (isinstance(chain, Chain) and faster and np.isfinite(theta).all()):
+    if not (chain.pairs and faster and np.isfinite(theta).all()):
         return None
     go, ways = march(n), steps.tolist()
     nodes = np.empty((members, windows, 1 + len(steps[0]), n))
@@ -147,7 +147,7 @@ def advance_by_grid(
 
 
 def sensitivities(
-    chain: AnyChain,
+    chain: Chain,
     theta: Theta,
     start: States,
     duration: Durations,

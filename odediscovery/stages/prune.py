@@ -45,7 +45,7 @@ from odediscovery.fitting.windows import (
 )
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import SETTLED, Candidate
-from odediscovery.networks.chain import AnyChain, Chain, chain_of, laws_of
+from odediscovery.networks.chain import Chain, chain_of, laws_of
 from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, rounding_share
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor, fitting_at_once, has_room
@@ -146,7 +146,7 @@ def _scale_of(matrix: Array) -> Array:
 
 
 def merge_twins(
-    chain: AnyChain, fit: LeastSquares, free: Mask, near: float, refit: Refit, approves: Approval
+    chain: Chain, fit: LeastSquares, free: Mask, near: float, refit: Refit, approves: Approval
 ) -> tuple[LeastSquares, Mask]:
     """Merge the two most similar rows of the last power unit, if closer than `near` and approved, in each member.
 
@@ -246,7 +246,7 @@ class Elimination:
 
 
 @np.errstate(all="ignore")  # members that diverge are dropped
-def eliminate(chain: AnyChain, problem: Residuals, unknowns: Array, monitor: Monitor, how: Elimination) -> list[Pruned]:
+def eliminate(chain: Chain, problem: Residuals, unknowns: Array, monitor: Monitor, how: Elimination) -> list[Pruned]:
     """Eliminate parameters of every member one after another, from the first refit down to a single one.
 
     Unknowns [members, P + others] are theta, followed by others (fitted start states) that are never removed.
@@ -459,7 +459,7 @@ class EliminationPath:
 
 
 def prune_chain(
-    p: Problem, chain: AnyChain, how: Elimination, monitor: Monitor, *, long: bool, fitted: bool = False
+    p: Problem, chain: Chain, how: Elimination, monitor: Monitor, *, long: bool, fitted: bool = False
 ) -> EliminationPath:
     """Compute the elimination paths of all members of a chain; the options are those of `prune_laws`."""
     problem, unknowns = _problem(p, chain, monitor, long=long, fitted=fitted)
@@ -486,7 +486,7 @@ def _members_that_fit(p: Problem, chain: Chain, length: int | None) -> int:
 
 
 def _problem(
-    p: Problem, chain: AnyChain, monitor: Monitor, *, long: bool, fitted: bool
+    p: Problem, chain: Chain, monitor: Monitor, *, long: bool, fitted: bool
 ) -> tuple[ShortResiduals | LongResiduals, Array]:
     """Build the residuals for elimination, and initial guesses for the unknowns."""
     # A first fit on short windows is quick, and close enough to choose the step grids.

@@ -119,7 +119,7 @@ def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units():
     field = binarise_gates(VectorField.of(units))
     fast, columns = on_arrays(field)
     assert isinstance(fast, Chain)
-    slow, x = UnitRates(field), 0.5 + np.random.default_rng(0).random((1, 5, 2))
+    slow, x = UnitRates.of(field), 0.5 + np.random.default_rng(0).random((1, 5, 2))
     own = np.arange(len(columns))[None]
     for a, b in zip(
         fast.linearisation(fast.theta, own)(x), slow.linearisation(slow.theta, columns[None])(x), strict=True
