@@ -85,7 +85,7 @@ WAITING = {
     "discovery.discover": "search.published.recipes search.flows.contest",
     "discovery.task": "runtime.device",
     "knowledge.dimensions": "pint",
-    "search.search": "neural.members",
+    "search.search": "neural.train",
 }
 STANDARD_ONLY = (
     "errors",

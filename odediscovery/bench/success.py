@@ -22,8 +22,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import SETTLED, Candidate
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.networks.vector_field import trained_laws_of
-from odediscovery.neural.members import random_members
-from odediscovery.neural.train import train_members
+from odediscovery.neural.train import random_members, train_members
 from odediscovery.problem.problem import Problem, prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -97,12 +96,9 @@ def units_of(field: nn.Module) -> tuple[AbstractUnit, ...]:
     return chain
 
 
-def _parts(field: nn.Module) -> Iterator[Any]:
+def _parts(field: nn.Module) -> list[Any]:
     chain = field.chain if isinstance(field, Field) else field
-    for part in chain if isinstance(chain, nn.Sequential) else ():
-        yield from _parts(part)
-    if not isinstance(chain, nn.Sequential):
-        yield chain
+    return [part for inner in chain for part in _parts(inner)] if isinstance(chain, nn.Sequential) else [chain]
 
 
 def restarts(units: tuple[AbstractUnit, ...], members: int, generator: torch.Generator | None) -> VectorField:

@@ -27,7 +27,6 @@ from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor, drawn
 from odediscovery.stages.prune import Elimination, Pruned, prune_chain
-from odediscovery.units.npu import AbstractPowerUnit
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +123,8 @@ def prune(
 
 def _without_imaginary(field: VectorField) -> VectorField:
     theta = field.theta.clone()
-    for unit, values in zip(field.units, field.unpack(theta), strict=True):
-        if isinstance(unit, AbstractPowerUnit) and unit.has_imaginary:
+    for values in field.unpack(theta):
+        if "imaginary" in values:
             values["imaginary"].zero_()
     return field.replace(theta)
 

@@ -199,7 +199,7 @@ def trained_where_real(at: Search) -> Iterator[Proposal]:
 
 
 def _trained(at: Search) -> list[PowerSum]:
-    from odediscovery.neural.members import trained_laws  # noqa: PLC0415 (torch waits until somebody trains)
+    from odediscovery.neural.train import trained_laws  # noqa: PLC0415 (torch waits until somebody trains)
 
     return trained_laws(at.problem, at.settings, at.monitor)
 

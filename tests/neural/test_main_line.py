@@ -30,8 +30,15 @@ from odediscovery.fitting.windows import short_windows
 from odediscovery.networks.chain import Chain
 from odediscovery.networks.vector_field import UnitRates, VectorField, on_arrays
 from odediscovery.neural.field import units_of
-from odediscovery.neural.members import random_members, trained_laws
-from odediscovery.neural.train import binarise_gates, drop_small, gates, penalised_loss, train_members
+from odediscovery.neural.train import (
+    binarise_gates,
+    drop_small,
+    gates,
+    penalised_loss,
+    random_members,
+    train_members,
+    trained_laws,
+)
 from odediscovery.problem.problem import prepare
 from odediscovery.units import NALU, NAU, NMU, NPU, NSR, RealNPU
 

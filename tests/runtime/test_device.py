@@ -10,8 +10,7 @@ from simulated import SIMULATED, Simulated
 from odediscovery import InputError, Monitor, ODEDiscovery, Settings, discover, settings_for, simulate_system, write_csv
 from odediscovery.bench.scores import same_terms
 from odediscovery.command.cli import main
-from odediscovery.neural.members import random_members
-from odediscovery.neural.train import train_members
+from odediscovery.neural.train import random_members, train_members
 from odediscovery.problem.problem import prepare
 from odediscovery.report.words import command
 from odediscovery.runtime import device
