@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.data.series import Scale
-from odediscovery.families import STATE_FUNCTIONS, Function, StateFunction
+from odediscovery.families import Function
 from odediscovery.ivp.solvers import PlainRates
 from odediscovery.laws.compiled import Graph
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, expanded
@@ -190,20 +190,9 @@ class Chain:
             return x
         z = np.empty((*x.shape[:-1], self.n_states + len(self.functions)))
         z[..., : self.n_states] = x
-        for f, columns, states, rates in self._alike:
-            z[..., columns] = f.within_bounds(np, rates * x[..., states])
+        for k, f in enumerate(self.functions, start=self.n_states):
+            z[..., k] = f.kind.within_bounds(np, f.rate * x[..., f.state])
         return z
-
-    @cached_property
-    def _alike(self) -> list[tuple[StateFunction, Indices, Indices, Array]]:
-        """For each function name: the function, its columns among the features, its states and its rates."""
-        found = []
-        for name in dict.fromkeys(f.name for f in self.functions):
-            own = [k for k, f in enumerate(self.functions) if f.name == name]
-            of = [self.functions[k] for k in own]
-            states, rates = np.array([f.state for f in of]), np.array([f.rate for f in of])
-            found.append((STATE_FUNCTIONS[name], self.n_states + np.array(own), states, rates))
-        return found
 
     def _layers(self, theta: Array) -> list[tuple[Pair, Array, Array, Rhs | None]]:
         """Each pair with its exponents and weights, transposed, and the products of powers if these are whole."""

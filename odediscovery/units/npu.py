@@ -85,8 +85,7 @@ class AbstractPowerUnit(AbstractUnit):
         return dict.fromkeys(exponents, (self.n_out, self.n_in)) | ({"gate": (self.n_in,)} if self.has_gate else {})
 
     def initialisers(self) -> Mapping[str, Initialiser]:
-        usual: Mapping[str, Initialiser] = {"real": "glorot", "imaginary": "zeros", "gate": 0.5}
-        return {name: usual[name] for name in self.shapes()}
+        return {"real": "glorot", "imaginary": "zeros", "gate": 0.5}
 
     def penalties(self) -> dict[str, float]:
         return super().penalties() | ({"imaginary": self.imaginary_l1} if self.has_imaginary else {})
