@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,12 +23,12 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.adjoint import interval_ends
 from odediscovery.solve.fixed_step import Ends, LinearControls, Theta
 
+Free: TypeAlias = Bool[Tensor, "members parameters"]
+Losses: TypeAlias = Float[Tensor, " members"]
 Loss = Callable[[Tensor, float], Tensor]  # (theta, progress in [0, 1]) -> loss of each member
 
 
-def loss_and_gradient(
-    loss: Loss, theta: Float[Tensor, "members parameters"], progress: float
-) -> tuple[Float[Tensor, " members"], Float[Tensor, "members parameters"]]:
+def loss_and_gradient(loss: Loss, theta: Theta, progress: float) -> tuple[Losses, Theta]:
     """Compute losses [members] and their gradients; inf and 0 for members where either is not finite."""
     theta = theta.detach().requires_grad_(True)
     value = loss(theta, progress)
@@ -56,19 +57,12 @@ class FirstOrder:
         """Return the learning rate at a `step`, counted from 0."""
         if self.schedule == "constant":
             return self.rate
-        part = (step + 1) / self.steps
-        rise = 0.2
+        part, rise = (step + 1) / self.steps, 0.2
         if part < rise:
             return self.rate * part / rise
         return self.rate * 0.5 * (1.0 + math.cos(math.pi * (part - rise) / (1.0 - rise)))
 
-    def run(
-        self,
-        loss: Loss,
-        theta: Float[Tensor, "members parameters"],
-        free: Bool[Tensor, "members parameters"],
-        monitor: Monitor,
-    ) -> Float[Tensor, "members parameters"]:
+    def run(self, loss: Loss, theta: Theta, free: Free, monitor: Monitor) -> Theta:
         """Minimise the loss and return theta [members, P]; entries that are not `free` stay fixed."""
         theta, good = theta.detach().clone(), theta.detach().clone()
         caution = theta.new_ones(len(theta), 1)
@@ -94,13 +88,7 @@ class FirstOrder:
         return torch.where(value.isfinite()[:, None], theta, good)
 
 
-def lbfgs(
-    loss: Loss,
-    theta: Float[Tensor, "members parameters"],
-    free: Bool[Tensor, "members parameters"],
-    steps: int,
-    monitor: Monitor,
-) -> Float[Tensor, "members parameters"]:
+def lbfgs(loss: Loss, theta: Theta, free: Free, steps: int, monitor: Monitor) -> Theta:
     """Minimise by limited-memory BFGS, with a separate backtracking (Armijo) line search for every member.
 
     `torch.optim.LBFGS` minimises one loss: all members would share step lengths and curvature pairs, and one failure
@@ -120,9 +108,7 @@ def lbfgs(
         uphill = slope >= 0
         direction = torch.where(uphill[:, None], -gradient, direction)
         slope = torch.where(uphill, -gradient.square().sum(dim=1), slope)
-        length = torch.ones_like(value)
-        if not pairs:
-            length = 1.0 / gradient.abs().sum(dim=1).clamp_min(1.0)
+        length = torch.ones_like(value) if pairs else 1.0 / gradient.abs().sum(dim=1).clamp_min(1.0)
         new, undecided = _line_search(loss, theta, value, direction, slope, length, active)
         new_value, new_gradient = loss_and_gradient(loss, new, 1.0)
         new_gradient = new_gradient * free
@@ -143,11 +129,11 @@ def lbfgs(
 def _line_search(
     loss: Loss, theta: Tensor, value: Tensor, direction: Tensor, slope: Tensor, length: Tensor, active: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Backtrack in every active member separately until its loss has decreased enough (Armijo):
+    """Theta after backtracking in every active member, unchanged for members without a step, and a mask of these:
 
         loss(theta + length direction) <= loss(theta) + 1e-4 length slope
 
-    Return theta, unchanged for members without a step, and a mask of these. Source: Nocedal and Wright (2006), p. 33.
+    Source: Nocedal and Wright (2006), p. 33.
     """
     new, undecided = theta, active.clone()
     for _ in range(8):  # the last step is 0.3^7 of the first, 2e-4
@@ -155,8 +141,7 @@ def _line_search(
         with torch.no_grad():
             trial_value = loss(trial, 1.0)
         enough = trial_value <= value + 1e-4 * length * slope
-        accept = undecided & enough
-        new = torch.where(accept[:, None], trial, new)
+        new = torch.where((undecided & enough)[:, None], trial, new)
         undecided = undecided & ~enough
         if not undecided.any():
             break
@@ -165,7 +150,7 @@ def _line_search(
 
 
 def _two_loop(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-    """Compute -H gradient by the two-loop recursion, in which pairs with rho = 0 have no effect."""
+    """-H gradient by the two-loop recursion, in which pairs with rho = 0 have no effect."""
     q, alphas = gradient, []
     for s, y, rho in reversed(pairs):
         alpha = rho * (s * q).sum(dim=1)
@@ -215,7 +200,7 @@ class TrainingWindows:
             found.append(x)
         return torch.stack(found, dim=2)
 
-    def loss(self, field: VectorField, theta: Theta) -> Float[Tensor, " members"]:
+    def loss(self, field: VectorField, theta: Theta) -> Losses:
         """Compute the mean squared weighted residual of every member, [members]."""
         residual = (self.predict(field, theta) - self.target) * self.weight
         return residual.square().sum(dim=(1, 2, 3)) / (self.weight > 0).sum()

@@ -123,6 +123,9 @@ def march(n: int) -> March:
 
 # (t, states [states]) -> dx/dt [states].
 Rhs: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
+States: TypeAlias = Float[Array, " states"]
+Times: TypeAlias = Float[Array, " times"]
+Course: TypeAlias = Float[Array, "times states"]
 
 
 class _GivenUp(Exception):
@@ -149,18 +152,18 @@ def _budgeted(rhs: Rhs, max_evaluations: int, largest: float = math.inf) -> Rhs:
 
 def solve_whole(
     rhs: Rhs,
-    start: Float[Array, " states"],
-    times: Float[Array, " times"],
+    start: States,
+    times: Times,
     rtol: float,
-    atol: Float[Array, " states"] | float,
+    atol: States | float,
     largest: float = math.inf,
     max_evaluations: int | None = None,
-) -> Float[Array, "times states"] | None:
+) -> Course | None:
     """States at all times; None if the solver fails. The usual budget is that of a candidate law, a small one."""
     most = 5_000 + 100 * len(times) if max_evaluations is None else max_evaluations
     counted, options = _budgeted(rhs, most, largest), {"rtol": rtol, "atol": atol, "mxstep": most}
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # failures that LSODA warns about return None
+    # Failures that LSODA warns about return None.
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         try:
             x, info = odeint(counted, start, times, tfirst=True, full_output=True, **options)
         except (_GivenUp, ValueError, ArithmeticError):
@@ -170,13 +173,8 @@ def solve_whole(
 
 
 def solve_until_failure(
-    rhs: Rhs,
-    start: Float[Array, " states"],
-    times: Float[Array, " times"],
-    rtol: float,
-    atol: Float[Array, " states"] | float,
-    max_evaluations: int | None = None,
-) -> Float[Array, "times states"]:
+    rhs: Rhs, start: States, times: Times, rtol: float, atol: States | float, max_evaluations: int | None = None
+) -> Course:
     """States at all times; nan from where the solver fails.
 
     If the fast solve fails, the solver is stepped explicitly, which is slower, but keeps the states before the failure.
@@ -211,8 +209,7 @@ def _solve_by_steps(
         return dx_dt
 
     counted = _budgeted(finite, max_evaluations)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         try:
             solver = LSODA(counted, float(times[0]), states[0], float(times[-1]), rtol=rtol, atol=atol)
             while solver.status == "running":

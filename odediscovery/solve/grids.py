@@ -38,9 +38,7 @@ Residual: TypeAlias = Float[np.ndarray, "members residuals"]
 Jacobian: TypeAlias = Float[np.ndarray, "members residuals unknowns"]
 
 
-def plain_nodes(
-    chain: Chain, theta: Array, start: Float[np.ndarray, "members windows states"], steps: Array
-) -> Float[np.ndarray, "members windows nodes states"] | None:
+def plain_nodes(chain: Chain, theta: Theta, start: States, steps: Steps) -> Nodes | None:
     """The states of `rk4_nodes` up to rounding; None if arrays are faster, if `member_rates` does not support the law,
     or if a number is not finite or overflows."""
     members, windows, n = start.shape
@@ -62,11 +60,9 @@ def plain_nodes(
     return nodes
 
 
-def _grid(steps: int, graded: bool) -> Array:
+def _grid(steps: int, graded: bool) -> Grid:
     points: Array = np.linspace(0.0, 1.0, steps + 1)
-    if graded:
-        points = np.expm1(4.0 * points) / math.expm1(4.0)
-    return points
+    return np.expm1(4.0 * points) / math.expm1(4.0) if graded else points
 
 
 # From cheap to expensive; an interval uses the first that is accurate enough.
@@ -168,20 +164,16 @@ def sensitivities(
         x, h, grid, own = start[:, part], duration[part], GRIDS[g], controls and controls.at(part)
         # Several steps are integrated in parallel unless there are too many members and windows.
         if len(grid) > 3 and members * len(part) * len(grid) <= 20_000:
-            ends[:, part], slopes[:, part] = _step_by_step(linear, rhs, x, h, grid, count, own)
+            ends[:, part], slopes[:, part] = _by_nodes(linear, count, rhs, x, h, grid, own)
         else:
-            ends[:, part], slopes[:, part] = _variational(linear, x, h, grid, count, own)
+            ends[:, part], slopes[:, part] = _variational(linear, count, x, h, grid, own)
     return ends, slopes
 
 
 def _variational(
-    linear: Linearisation,
-    start: Array,
-    duration: Array,
-    grid: Array,
-    count: int,
-    controls: LinearControls | None = None,
+    linear: Linearisation, count: int, start: Array, duration: Array, grid: Array, controls: LinearControls | None
 ) -> tuple[Array, Array]:
+    """End states, and S for `count` parameters, by steps of [x, S]."""
     members, windows, n = start.shape
 
     def rhs(y: Array) -> Array:
@@ -200,14 +192,14 @@ def _variational(
     return end[..., 0], end[..., 1:]
 
 
-def _step_by_step(
+def _by_nodes(
     linear: Linearisation,
+    count: int,
     rhs: Rhs,
     start: Array,
     duration: Array,
     grid: Array,
-    count: int,
-    controls: LinearControls | None = None,
+    controls: LinearControls | None,
 ) -> tuple[Array, Array]:
     """`_variational` from the nodes of a plain solve, all steps in parallel: S_{k+1} = Phi_k S_k + [0, Theta_k]."""
     members, windows, n = start.shape
@@ -215,7 +207,7 @@ def _step_by_step(
     each_step = controls and controls.through(steps)
     nodes = rk4_nodes(rhs, start, steps, each_step)
     begin = nodes[:, :, :-1].reshape(members, -1, n)
-    _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count, each_step and each_step.flat())
+    _, each = _variational(linear, count, begin, steps.reshape(-1), GRIDS[0], each_step and each_step.flat())
     each = each.reshape(members, windows, -1, n, n + count)
     total = each[:, :, 0]
     for k in range(1, each.shape[2]):

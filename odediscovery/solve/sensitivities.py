@@ -47,6 +47,13 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import SQUARED, Array, Mask
 from odediscovery.runtime.monitor import check_time, fitting_at_once
 
+# A sum of powers, or a form with named constants.
+Law: TypeAlias = PowerSum | FilledForm
+Initial: TypeAlias = Float[Array, "trajectories own"]  # start values, without controls
+Paths: TypeAlias = list[Float[Array, "_ states"]]  # of each trajectory, at all samples
+# Sums of squared residuals, weighted and plain, and number of observed values of every state.
+Squares: TypeAlias = tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]
+
 FINEST_RTOL = 1e-9  # relative tolerance for data without noise
 RTOL_OVER_ATOL = 100.0  # ratio of relative to absolute tolerance, for states with an rms of 1
 
@@ -57,7 +64,7 @@ def tolerance(sigma: Float[Array, " states"]) -> float:
 
 
 def integrate(
-    law: PowerSum | FilledForm, start: Float[Array, " own"], run: Trajectory, rtol: float
+    law: Law, start: Float[Array, " own"], run: Trajectory, rtol: float
 ) -> Float[Array, "samples states"] | None:
     """States at the run's times; None if the law blows up or the solver fails.
 
@@ -83,13 +90,13 @@ def integrate(
 
 
 def residual_squares(
-    law: PowerSum | FilledForm,
+    law: Law,
     series: TimeSeries,
-    initial: Float[Array, "trajectories own"],
+    initial: Initial,
     relative_sigma: Sequence[Array] | None = None,
     rtol: float = FINEST_RTOL,
-) -> tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]:
-    """Sums of squared residuals, weighted and plain, and number of observed values of every state."""
+) -> Squares:
+    """The squares of a law from given start values."""
     squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, relative_sigma, strict=True):
@@ -102,9 +109,7 @@ def residual_squares(
     return squares, plain, counts
 
 
-def solutions(
-    law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float = FINEST_RTOL
-) -> list[Float[Array, "_ states"]]:
+def solutions(law: Law, series: TimeSeries, initial: Initial, rtol: float = FINEST_RTOL) -> Paths:
     """The law's states at all times, [samples, states] per trajectory; inf throughout if it blows up."""
     found = []
     for t, x0 in zip(series.trajectories, initial, strict=True):
@@ -113,9 +118,7 @@ def solutions(
     return found
 
 
-def residuals(
-    law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float = FINEST_RTOL
-) -> list[Float[Array, "_ states"]]:
+def residuals(law: Law, series: TimeSeries, initial: Initial, rtol: float = FINEST_RTOL) -> Paths:
     """Law minus data, [samples, states] per trajectory: nan where missing, inf if the law blows up."""
     return [t.left(y) for y, t in zip(solutions(law, series, initial, rtol), series.trajectories, strict=True)]
 
@@ -123,6 +126,7 @@ def residuals(
 # Smallest start value of a nonnegative state [rms of the state]: at exactly 0, sqrt(x) has no unique solution.
 LEAST_START = 1e-8
 
+StartValues: TypeAlias = Float[Array, "*rest states"]
 # Weights c [states] and value V of sums without common states; all weights are positive and all their states
 # nonnegative.
 ConservedSums: TypeAlias = tuple[tuple[Array, float], ...]
@@ -136,14 +140,12 @@ class Starts:
     sums: ConservedSums = ()  # conserved sums with their values
     known: Array | None = None  # known first values [trajectories, states], nan elsewhere; None if there are none
 
-    def roots(
-        self, initial: Float[Array, "*rest states"], awake: Float[Array, " states"]
-    ) -> Float[Array, "*rest states"]:
+    def roots(self, initial: StartValues, awake: Float[Array, " states"]) -> StartValues:
         """q of start values, with nonnegative states at least `awake`."""
         least = np.maximum(initial, np.maximum(awake, LEAST_START))
         return np.where(self.nonnegative, np.sqrt(least), initial)
 
-    def values(self, q: Float[Array, "*rest states"]) -> Float[Array, "*rest states"]:
+    def values(self, q: StartValues) -> StartValues:
         """Start values that belong to q."""
         x = self._unbound(q)
         for c, value in self.sums:
@@ -174,9 +176,6 @@ def known_starts(series: TimeSeries) -> Array | None:
     found: Array = np.stack([run.known_start for run in series.trajectories])[:, ~series.is_control]
     return found if np.isfinite(found).any() else None
 
-
-# A sum of powers, or a form with named constants.
-Law: TypeAlias = PowerSum | FilledForm
 
 # Number of steps over one interval and their grading, from cheap to expensive: an interval uses the first that is
 # accurate enough.
@@ -219,18 +218,17 @@ class TrajectoryResiduals:
     ) -> None:
         self.law, self.series, self.relative_sigma, self.sigma = law, series, relative_sigma, sigma
         self.free, self.starts = free, starts
-        self.n_constants = count(free)
-        self.n = law.n_states
+        self.n_constants, self.n = count(free), law.n_states
         self.own, self.drift = ~series.is_control, control_slopes(series.trajectories)
 
-    def pack(self, initial: Float[Array, "trajectories own"]) -> Float[Array, " unknowns"]:
+    def pack(self, initial: Initial) -> Float[Array, " unknowns"]:
         """Unknowns of the current law and given start values."""
         # At q = 0 the gradient vanishes and q would never change.
         q = self.starts.roots(initial, 0.1 * self.sigma[self.own])
         constants = zip(self.law.constants, self.free, strict=True)
         return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
 
-    def unpack(self, u: Float[Array, " unknowns"]) -> tuple[Law, Float[Array, "trajectories own"]]:
+    def unpack(self, u: Float[Array, " unknowns"]) -> tuple[Law, Initial]:
         """Law and start values of the unknowns."""
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
         return law, self.starts.values(u[self.n_constants :].reshape(-1, self.own.sum()))
@@ -281,10 +279,8 @@ class TrajectoryResiduals:
         each = zip(paths, self.series.trajectories, self._weights(), strict=True)
         return np.concatenate([(np.nan_to_num(t.left(x)) * w).ravel() for x, t, w in each])
 
-    def squares(
-        self, residual: Float[Array, " residuals"] | None
-    ) -> tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]:
-        """Sums of squared residuals, weighted and plain, and number of observed values of every state."""
+    def squares(self, residual: Float[Array, " residuals"] | None) -> Squares:
+        """The squares of residuals; None counts as infinite."""
         relative_sigma, weights = np.concatenate(self.relative_sigma), np.concatenate(self._weights())
         told = np.concatenate([t.told for t in self.series.trajectories])
         counts = ((weights > 0) & told).sum(axis=0, dtype=np.float64)
