@@ -31,7 +31,7 @@ from odediscovery.solve.fixed_step import (
     States,
     Steps,
     Theta,
-    advance_by_grid,
+    advance,
     by_grid,
 )
 from odediscovery.units import NAU, RealNPU
@@ -65,16 +65,15 @@ def interval_ends(
     Gradients are closed-form if that is requested and `applies`. Those of torchdiffeq are "odeint", by backpropagation
     through its steps, and "odeint-adjoint", by its continuous adjoint, which differs by the error of the steps.
     """
-    if not applies(field) or gradients != "closed-form":
-        of = theta if gradients == "odeint-adjoint" and torch.is_grad_enabled() else None
-        return advance_by_grid(field.rhs(theta), start, duration, grid_index, controls, of)
+    rhs = None if gradients == "closed-form" and applies(field) else field.rhs(theta)
+    of = theta if gradients == "odeint-adjoint" and torch.is_grad_enabled() else None
 
     def part(index: Tensor | slice, grid: Tensor) -> Tensor:
-        x, own = start[:, index], controls and controls.at(index)
-        drift = None
-        if own is not None:
-            x, drift = own.enter(x), own.slope
-        return _solved(field, theta, x, duration[index][:, None] * grid.diff(), drift, False)
+        x, h, own = start[:, index], duration[index], controls and controls.at(index)
+        if rhs is not None:
+            return advance(rhs, x, h, grid, own, of)
+        x, drift = (x, None) if own is None else (own.enter(x), own.slope)
+        return _solved(field, theta, x, h[:, None] * grid.diff(), drift, False)
 
     return by_grid(part, grid_index)
 

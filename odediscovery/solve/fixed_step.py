@@ -41,10 +41,6 @@ class LinearControls:
         """States with the controls set to their entry values."""
         return torch.where(self.entry.isnan(), x, self.entry)
 
-    def added(self, rhs: Rhs) -> Rhs:
-        """dx/dt of all states: the rates of the law, and the slopes of the controls."""
-        return lambda x: rhs(x) + self.slope
-
     def at(self, index: Tensor | slice | tuple[slice, int]) -> LinearControls:
         """The controls of some intervals."""
         return LinearControls(self.entry[index], self.slope[index])
@@ -66,11 +62,10 @@ def advance(
     grid = grid.to(start.device)
     ends = grid[:: len(grid) - 1]
     options = {"grid_constructor": lambda func, y0, t: grid if t[0] < t[-1] else grid.flip(0)}
-    if controls is not None:
-        start, rhs = controls.enter(start), controls.added(rhs)
+    start = start if controls is None else controls.enter(start)
 
     def scaled(t: Tensor, x: Tensor) -> Tensor:
-        return factor * rhs(x)
+        return factor * (rhs(x) if controls is None else rhs(x) + controls.slope)
 
     if adjoint is None:
         solution: Tensor = odeint(scaled, start, ends, method="rk4", options=options)
@@ -86,22 +81,6 @@ def advance_together(
     options = {"grid_constructor": lambda func, y0, t: grid}
     solution: Tensor = odeint(lambda t, x: rhs(x), start, times, method=method, options=options)
     return solution[1:].movedim(0, 2)
-
-
-def advance_by_grid(
-    rhs: Rhs,
-    start: States,
-    duration: Durations,
-    grid_index: GridIndex,
-    controls: LinearControls | None = None,
-    adjoint: Theta | None = None,
-) -> States:
-    """`advance` with a grid for every window."""
-
-    def part(index: Tensor | slice, grid: Tensor) -> Tensor:
-        return advance(rhs, start[:, index], duration[index], grid, controls and controls.at(index), adjoint)
-
-    return by_grid(part, grid_index)
 
 
 def by_grid(

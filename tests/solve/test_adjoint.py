@@ -10,7 +10,7 @@ from problems import STARTS, field_of, random_field
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.solve.adjoint import applies, interval_ends, nodes
-from odediscovery.solve.fixed_step import GRIDS, LinearControls, advance, advance_by_grid, advance_together
+from odediscovery.solve.fixed_step import GRIDS, LinearControls, advance, advance_together
 from odediscovery.units import NAU, NPU, Dense, NaiveNPU, RealNPU
 
 MEMBERS, WINDOWS, STATES, WIDTH = 3, 4, 3, 5
@@ -65,7 +65,7 @@ def test_ends_of_intervals_and_their_gradients_are_those_of_torchdiffeq(field):
     assert applies(field) and isinstance(power, RealNPU)
     theta, start = field.theta.clone().requires_grad_(), starts(power.nonnegative).requires_grad_()
     ends = interval_ends(field, theta, start, DURATION, GRID_INDEX)
-    theirs = advance_by_grid(field.rhs(theta), start, DURATION, GRID_INDEX)
+    theirs = interval_ends(field, theta, start, DURATION, GRID_INDEX, gradients="odeint")
     compare(ends, theirs, theta, start)
     with torch.no_grad():
         without = interval_ends(field, theta, start, DURATION, GRID_INDEX)
@@ -98,7 +98,7 @@ def test_inputs_enter_where_they_are_and_drift():
     controls = LinearControls(entry.double(), drift.double())
     theta, start = field.theta.clone().requires_grad_(), starts((True, True, True)).requires_grad_()
     ours = interval_ends(field, theta, start, DURATION, GRID_INDEX, controls)
-    theirs = advance_by_grid(field.rhs(theta), start, DURATION, GRID_INDEX, controls)
+    theirs = interval_ends(field, theta, start, DURATION, GRID_INDEX, controls, "odeint")
     compare(ours, theirs, theta, start)
 
 
@@ -128,7 +128,7 @@ def test_other_chains_are_left_to_torchdiffeq(units):
     start = starts((True, True, True))
     assert not applies(field)
     ends = interval_ends(field, field.theta, start, DURATION, GRID_INDEX)
-    theirs = advance_by_grid(field.rhs(field.theta), start, DURATION, GRID_INDEX)
+    theirs = interval_ends(field, field.theta, start, DURATION, GRID_INDEX, gradients="odeint")
     assert torch.equal(ends, theirs)
 
 
@@ -184,7 +184,7 @@ def test_windows_on_different_grids_come_back_in_their_order():
     start, duration = tensor([[[1.0, 0.5], [0.2, 0.9], [1.5, 1.5]]] * 2), tensor([0.5, 2.0, 1.0])
     index = torch.tensor([5, 1, 5])
     rhs = field.rhs(field.theta)
-    mixed = advance_by_grid(rhs, start, duration, index)
+    mixed = interval_ends(field, field.theta, start, duration, index, gradients="odeint")
     for window, g in enumerate(index.tolist()):
         alone = advance(rhs, start[:, window : window + 1], duration[window : window + 1], GRIDS[g])
         np.testing.assert_allclose(mixed[:, window], alone[:, 0], rtol=1e-13)
