@@ -157,11 +157,9 @@ class VectorField:
 def trained_laws_of(field: VectorField) -> list[PowerSum]:
     """Convert trained members, RealNPU -> NAU or NPU -> NAU with gates at 1, to laws with equal monomials merged;
     imaginary exponents are discarded."""
-    mix, laws = None if field.stoichiometry is None else np.asarray(field.stoichiometry), []
-    for member in range(field.members):
-        power, total = field.arrays(member)
-        laws.append(PowerSum(total["weight"], power["real"], None, mix).merged().compact())
-    return laws
+    mix = None if field.stoichiometry is None else np.asarray(field.stoichiometry)
+    members = map(field.arrays, range(field.members))
+    return [PowerSum(total["weight"], power["real"], None, mix).merged().compact() for power, total in members]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -121,7 +121,9 @@ class AbstractPowerUnit(AbstractUnit):
         if not self.has_gate:
             pi = p["real"].new_full((), torch.pi)
             return lambda x: (self._size(x) + eps, pi * self._negative(x))
-        gate = self._gate(p["gate"])
+        gate = p["gate"].clamp(0.0, 1.0)
+        if self.gate_gradient == "through" and torch.is_grad_enabled():
+            gate = p["gate"] + (gate - p["gate"]).detach()
         gate = gate.unsqueeze(-2) if gate.dim() > 1 else gate
         # r = g (|x| + eps) + 1 - g = g |x| + (1 - g (1 - eps)): small x keep their digits.
         base, turn = torch.rsub(gate, 1.0, alpha=1.0 - eps), torch.pi * gate
@@ -135,12 +137,6 @@ class AbstractPowerUnit(AbstractUnit):
     def _negative(self, x: Tensor) -> Tensor:
         """Mask of negative x, never set for features that are nonnegative by nature."""
         return x < 0 if self.nonnegative is False else (x < 0) & ~self.positive
-
-    def _gate(self, gate: Tensor) -> Tensor:
-        clamped = gate.clamp(0.0, 1.0)
-        if self.gate_gradient == "zero" or not torch.is_grad_enabled():
-            return clamped
-        return gate + (clamped - gate).detach()
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         if self.has_imaginary or self.gate_gradient == "zero":
