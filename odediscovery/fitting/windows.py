@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -65,18 +65,6 @@ class Residuals(Protocol):
         """Residuals [members, R] and their Jacobian [members, R, unknowns].
 
         Columns of unknowns that are not `free` [members, unknowns] may hold any number.
-        """
-
-
-@runtime_checkable
-class BlockResiduals(Residuals, Protocol):
-    """Residuals in blocks, each of which depends on few of the unknowns."""
-
-    def blocks(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array, Indices]:
-        """Residuals [members, blocks, R], their Jacobian [members, blocks, R, F], and the unknowns of its columns.
-
-        The unknowns are [members, blocks, F], none twice in a block; no others affect it. Columns of unknowns that are
-        not `free` may hold any number.
         """
 
 
@@ -197,11 +185,11 @@ def _added_at(places: Indices, parts: Array, count: int) -> Array:
 
 
 def _in_blocks(problem: Residuals, unknowns: Array, free: Mask, solved: Array | None) -> tuple[Array, Array, Indices]:
-    """Compute residuals and Jacobian by `BlockResiduals.blocks`, or else as one block of the free columns.
+    """Compute residuals and Jacobian by `LongResiduals.blocks`, or else as one block of the free columns.
 
     Where most unknowns are fixed, products of their columns would dominate the cost.
     """
-    if isinstance(problem, BlockResiduals):
+    if isinstance(problem, LongResiduals):
         return problem.blocks(unknowns, free, solved)
     r, jac = problem.linearised(unknowns, free, solved)
     columns = compact(free)
@@ -224,33 +212,9 @@ def within(
     return block
 
 
-def damped_steps(
-    normal: Float[np.ndarray, "members unknowns unknowns"],
-    gradient: Float[np.ndarray, "members unknowns"],
-    damping: Float[np.ndarray, " members"],
-    ridge: float,
-    least: float,
-) -> Float[np.ndarray, "members unknowns"]:
-    """Compute damped steps with all unknowns free, finite even for a matrix of zeros if `least` is positive:
-
-        (J^T J + damping diag(J^T J) + (ridge max diag(J^T J) + least) I) step = -J^T r
-
-    >>> damped_steps(np.array([[[4.0]]]), np.array([[6.0]]), np.array([0.5]), 0.0, 0.0).round(6).tolist()
-    [[-1.0]]
-    """
-    diagonal = np.diagonal(normal, axis1=1, axis2=2)
-    added = damping[:, None] * diagonal + ridge * diagonal.max(axis=1, keepdims=True) + least
-    step: Array = np.linalg.solve(normal + added[:, :, None] * np.eye(normal.shape[1]), gradient[:, :, None])
-    return -step[:, :, 0]
-
-
-# Unknowns [members, unknowns] -> sum of squares [members], J^T r [members, unknowns] and J^T J.
-NormalEquations: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
-
-
 @np.errstate(all="ignore")  # a member that diverges is only a bad fit, not worth a warning
 def descend(
-    equations: NormalEquations,
+    equations: Callable[[Array], tuple[Array, Array, Array]],
     unknowns: Float[np.ndarray, "members unknowns"],
     steps: int,
     longest: float | Float[np.ndarray, " unknowns"],
@@ -258,17 +222,23 @@ def descend(
     ridge: float = 0.0,
     monitor: Monitor | None = None,
 ) -> tuple[Float[np.ndarray, "members unknowns"], Float[np.ndarray, " members"], Float[np.ndarray, " members"]]:
-    """Minimise sums of squares of all members together; return unknowns, sums of squares and damping.
+    """Minimise sums of squares of all members together, all unknowns free; return unknowns, sums and damping.
 
-    Steps are `damped_steps` in which each unknown moves by at most `longest`, with damping / 4 after a good step and
-    damping * 4 after a failed one; each costs one evaluation of all members.
+        (J^T J + damping diag(J^T J) + ridge max diag(J^T J) I) step = -J^T r
+
+    Each unknown moves by at most `longest`, with damping / 4 after a good step and damping * 4 after a failed one; each
+    costs one evaluation of all members by `equations`: unknowns [members, unknowns] -> sum of squares [members],
+    J^T r [members, unknowns] and J^T J.
     """
     here: Sequence[Array] = equations(unknowns)
     for done in range(steps):
         if monitor is not None and monitor.stopping():
             break
         value, gradient, normal = here
-        step = damped_steps(normal, gradient, damping, ridge, ABOVE_ZERO)
+        diagonal = np.diagonal(normal, axis1=1, axis2=2)
+        # Finite even for a matrix of zeros.
+        added = damping[:, None] * diagonal + ridge * diagonal.max(axis=1, keepdims=True) + ABOVE_ZERO
+        step = -np.linalg.solve(normal + added[:, :, None] * np.eye(normal.shape[1]), gradient[:, :, None])[:, :, 0]
         tried = unknowns + np.nan_to_num(step.clip(-longest, longest))
         there = equations(tried)
         better = there[0] < value
