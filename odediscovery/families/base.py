@@ -37,8 +37,9 @@ class StateFunction:
     positive: bool = False  # whether it needs an argument above 0, and so a state that never changes sign
     least: float = ABOVE_ZERO  # smallest argument, if `positive`
     of_signs: bool = False  # whether it is nothing new of a state that never changes sign
-    power_is_rate: bool = False  # f(x)^w = f(w x), so that an exponent is a rate: real, of either sign
-    in_user_units: bool = True  # x is the state as it was measured; else in units of its rms
+    # f(x)^w = f(w x), so that an exponent is a rate: real, of either sign. Then x is in units of its rms, and else the
+    # state as it was measured.
+    power_is_rate: bool = False
     # Least and largest argument while networks train, for finite gradients.
     bounds: tuple[float, float] = (-math.inf, math.inf)
     apply: Callable[[Any, Any], Any] | None = None  # (library, z) -> f(z)
@@ -57,11 +58,6 @@ class StateFunction:
     def symbolic(self, z: sympy.Expr) -> sympy.Expr:
         """f(z) as an expression."""
         return self._in(sympy, z)
-
-    def derivative(self, z: Array) -> Array:
-        """f'(z) for arguments z of any shape."""
-        found: Array = self.slope(np, np.maximum(z, self.least) if self.positive else z)
-        return found
 
     def within_bounds(self, library: Any, z: Any) -> Any:
         """f(z) in a `library`, numpy or torch, with arguments z clipped to the bounds."""
@@ -93,7 +89,6 @@ EXP = StateFunction(
     "the exponential of",
     lambda lib, z: lib.exp(z),
     power_is_rate=True,
-    in_user_units=False,
     bounds=(-float("inf"), 200.0),
     of_ratio=True,
 )
@@ -107,7 +102,6 @@ EXP_INVERSE = StateFunction(
     lambda lib, z: -lib.exp(1.0 / z) / z**2,
     positive=True,
     power_is_rate=True,
-    in_user_units=False,
     least=0.005,
     bounds=(0.005, float("inf")),
     apply=lambda lib, z: lib.exp(1.0 / z),
@@ -160,11 +154,6 @@ def rows_of(width: int, factors: Sequence[int], choices: Sequence[Sequence[float
 Denominators: TypeAlias = "Callable[[Array, Array], Sequence[tuple[Array, Array]]]"
 
 
-def no_denominators(above: Array, below: Array) -> Sequence[tuple[Array, Array]]:
-    """None, where no regression of D(x) x' = N(x) is made."""
-    return ()
-
-
 @dataclass(frozen=True, eq=False)
 class Seen:
     """The information about the data from which a family proposes terms."""
@@ -175,7 +164,8 @@ class Seen:
     changing: Mask  # states that are not constant [states]
     # Exponents [C, states and functions] -> values of these products along the path of the data, [intervals, nodes, C].
     monomials: Callable[[Array], Array]
-    denominators: Denominators = no_denominators
+    # None where no regression of D(x) x' = N(x) is made.
+    denominators: Denominators | None = None
 
     @property
     def n_states(self) -> int:
@@ -186,6 +176,16 @@ class Seen:
     def size(self) -> int:
         """Number of states and functions."""
         return self.n_states + len(self.functions)
+
+    @property
+    def units(self) -> Array:
+        """Exponents of each changing state alone, [changing states, states and functions]."""
+        return np.eye(self.size)[np.flatnonzero(self.changing)]
+
+    @property
+    def beside(self) -> Array:
+        """Exponents of 1 and of each changing state, which stand beside other factors."""
+        return np.vstack([np.zeros(self.size), self.units])
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +215,6 @@ class Family:
     functions: tuple[StateFunction, ...] = ()  # functions of a state among the features
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False
-    placed: tuple[Function, ...] = ()  # its features, where a family (a user's library) defines them itself
     richness_of_amounts: float | None = None  # `richness` where no state changes its sign; None: the same
 
     def __repr__(self) -> str:
@@ -223,14 +222,14 @@ class Family:
 
     def features(self, nonnegative: Mask, changing: Mask, size: Array) -> tuple[Function, ...]:
         """Its functions of all changing states, which are in the user's units divided by `size` [states]."""
-        found = [Function(f.name, f.state, f.rate * float(size[f.state])) for f in self.placed]
+        found = list[Function]()
         for k in np.flatnonzero(changing):
             for f in self.functions:
                 if (f.positive and not nonnegative[k]) or (f.of_signs and nonnegative[k]):
                     continue
                 # A mirrored state is divided by a negative number, so that -x is positive.
                 rate = abs(size[k]) if f.positive else size[k]
-                found.append(Function(f.name, int(k), float(rate) if f.in_user_units else 1.0))
+                found.append(Function(f.name, int(k), float(rate) if not f.power_is_rate else 1.0))
         return tuple(found)
 
     def whole(self, integer: Mask) -> Mask:

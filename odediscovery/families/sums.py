@@ -11,15 +11,10 @@ from odediscovery.families.base import ABS, EXP, EXP_INVERSE, LOG, Family, Seen,
 from odediscovery.runtime.arrays import Array
 
 
-def _powers(seen: Seen, exponents: Sequence[float]) -> list[Array]:
-    return [row for k in np.flatnonzero(seen.changing).tolist() for row in rows_of(seen.size, [k], [exponents])]
-
-
 def _of_functions(seen: Seen, name: str, exponents: Sequence[float]) -> list[Array]:
     """Powers of a function of each state, alone and beside a state."""
     features = [k for k, f in enumerate(seen.functions, start=seen.n_states) if f.name == name]
-    beside = [np.zeros(seen.size), *_powers(seen, (1.0,))]
-    return [row + own for k in features for row in rows_of(seen.size, [k], [exponents]) for own in beside]
+    return [row + own for k in features for row in rows_of(seen.size, [k], [exponents]) for own in seen.beside]
 
 
 def _stays_away_from_zero(seen: Seen, row: Array) -> bool:
@@ -44,7 +39,6 @@ RATES, STEEP_RATES = (0.5, 1.0, 2.0, 4.0), (2.0, 4.0, 8.0)
 def _quotients(seen: Seen) -> list[Shape]:
     """Products of states, logarithms, and products over sums of a state, its square, both, or two states."""
     found, unit = _plain(seen), np.eye(seen.size)
-    beside = [np.zeros(seen.size), *unit[np.flatnonzero(seen.changing)]]
     for k in np.flatnonzero(seen.changing).tolist():
         for z in (unit[k], 2.0 * unit[k]):
             found += _over(seen, [z], [np.zeros(seen.size), z])
@@ -55,7 +49,7 @@ def _quotients(seen: Seen) -> list[Shape]:
             continue
         for w in np.array(list(itertools.product(BEGINNINGS_OF_TWO, repeat=2))) / size:
             if a == b:  # substrate inhibition
-                found += [Shape(unit[a] + factor, z, w[None], -np.ones(1)) for factor in beside]
+                found += [Shape(unit[a] + factor, z, w[None], -np.ones(1)) for factor in seen.beside]
                 continue
             others = [np.zeros(seen.size), *unit[[k for k in np.flatnonzero(seen.changing) if k not in (a, b)]]]
             for top in (top + other for top in (z.sum(axis=0), *z) for other in others):
@@ -65,7 +59,9 @@ def _quotients(seen: Seen) -> list[Shape]:
 
 def _begun(seen: Seen) -> list[Shape]:
     """Products of states and of what a denominator contains over each denominator that regression finds."""
-    unit = np.eye(seen.size)[np.flatnonzero(seen.changing)]
+    if seen.denominators is None:
+        return []
+    unit = seen.units
     powers = [power * unit for power in (1.0, 2.0, 3.0, 4.0)]
     products = [a + b for a, b in itertools.combinations(unit, 2)]
     plain, low = _low(seen, 2), _low(seen, 3)
@@ -139,7 +135,7 @@ def _norms(seen: Seen) -> list[Shape]:
 
 def _plain(seen: Seen) -> list[Shape]:
     """Low products of states, alone and over a state, and logarithms of states, alone and beside a state."""
-    unit = np.eye(seen.size)[np.flatnonzero(seen.changing)]
+    unit = seen.units
     low = [*_low(seen, 3 if seen.n_states < 3 else 2), *3.0 * unit, *4.0 * unit]
     rows = np.unique(np.array([*low, *(row - z for row in low for z in _positive(seen, [*unit]))]), axis=0)
     return [Shape(row) for row in (*rows, *_of_functions(seen, LOG.name, (1.0,)))]
@@ -147,10 +143,10 @@ def _plain(seen: Seen) -> list[Shape]:
 
 def _over(seen: Seen, products: Sequence[Array], tops: Sequence[Array]) -> list[Shape]:
     """Each top, alone and beside a state, over a sum of 1 and a product that is positive."""
-    unit, found = np.eye(seen.size)[np.flatnonzero(seen.changing)], list[Shape]()
+    found = list[Shape]()
     for z in _positive(seen, products):
         size = float(np.median(seen.monomials(z[None])))
-        rows = np.unique([top + factor for top in tops for factor in (np.zeros(seen.size), *unit)], axis=0)
+        rows = np.unique([top + factor for top in tops for factor in seen.beside], axis=0)
         found += [_one_sum(row, z, b / size) for row in rows for b in BEGINNINGS]
     return found
 

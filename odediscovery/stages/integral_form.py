@@ -27,13 +27,11 @@ from scipy.linalg import cholesky_banded, solve_banded
 
 from odediscovery.data.noise import CLEAN_SHARE, of_higher_order, smoothing_spline
 from odediscovery.data.series import TimeSeries
-from odediscovery.families import Family, Shape
+from odediscovery.families import Shape
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Indices, Mask
 
 Spline = Callable[[Array], Array]
-# Row and column of constants, [places, 2].
-Places = Indices
 
 # Gauss nodes of every sample interval.
 NODES = 8
@@ -46,22 +44,13 @@ MOST_LOG = 200.0
 EXPONENT_STEP, RATE_STEP, WEIGHT_SHARES, INNER_SHARES = 0.4, 1.0, (0.3, 3.0), (-0.4, 0.6)
 
 
-def _gauss() -> tuple[Array, Array, Array]:
-    """Return nodes c and weights b on [0, 1], and B with B[i, :] f(c) = integral_0^c_i f."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    c, b = (nodes + 1) / 2, weights / 2
-    # Integrals of the monomials 1, c, c^2, ... up to each node, in the basis of Lagrange.
-    vander = poly.polyvander(c, NODES - 1)
-    degree = np.arange(1, NODES + 1)
-    running = np.linalg.solve(vander.T, (c[:, None] ** degree / degree).T).T.astype(np.float64)
-    return np.asarray(c, dtype=np.float64), np.asarray(b, dtype=np.float64), running
-
-
-NODE, WEIGHT, PARTIAL = _gauss()
-# Derivatives at the nodes of an interval of length 1 of values there.
-SLOPE = np.linalg.solve(
-    poly.polyvander(NODE, NODES - 1).T, (np.arange(NODES) * NODE[:, None] ** np.maximum(np.arange(NODES) - 1, 0)).T
-).T
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(NODES)
+# Gauss nodes and weights of an interval of length 1.
+NODE, WEIGHT = (_NODES + 1) / 2, _WEIGHTS / 2
+# Matrices that turn values at the nodes into integrals up to each node, and into derivatives there, as for polynomials.
+_DEGREE, _MONOMIALS = np.arange(NODES), poly.polyvander(NODE, NODES - 1).T
+PARTIAL: Array = np.linalg.solve(_MONOMIALS, (NODE[:, None] ** (_DEGREE + 1) / (_DEGREE + 1)).T).T
+SLOPE: Array = np.linalg.solve(_MONOMIALS, (_DEGREE * NODE[:, None] ** np.maximum(_DEGREE - 1, 0)).T).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +101,7 @@ class Integral:
     # Cholesky factors of the covariance of each state's rows, two diagonals.
     factors: tuple[Array, ...]
     counts: Array  # number of residuals of every state, uncertain ones counted in part, [states]
-    target: Array  # observed states, transformed by `reduced`, [states, samples]
+    target: Array  # observed states, transformed by `_reduced`, [states, samples]
 
     @classmethod
     def of(cls, series: TimeSeries, noise: Array, integer: Mask, features: Features) -> Integral:
@@ -155,15 +144,12 @@ class Integral:
         The error has two parts: noise s of the samples, which neighbouring differences share
         (covariance 2 s^2 and -s^2), and the independent error of the path between samples.
         """
-        observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
-        states = np.arange(len(self.row))
-        target = self.differences(observed, states)[:, :, 0]
-        factors, counts = [], np.zeros(len(states))
+        observed, factors, counts = np.where(np.isfinite(self.values), self.values, 0.0), [], np.zeros(len(self.row))
         for i, rows in enumerate(self.row):
-            e = error[i, rows]
+            e, increments = error[i, rows], self._differences(i, observed[:, [i]])[rows, 0]
             # Relative errors below 1e-6 are negligible.
             usual = max(float(np.median(e)) if len(e) else 0.0, 1e-6)
-            size = max(float(np.sqrt(np.mean(target[i, rows] ** 2))) if len(e) else 0.0, LEAST)
+            size = max(float(np.sqrt(np.mean(increments**2))) if len(e) else 0.0, LEAST)
             noise, least = self.noise[i] ** 2, usual
             if self.smoothed[i]:  # smaller errors are noise
                 usual, least = max(usual, self.noise[i] / size), 0.0
@@ -175,7 +161,8 @@ class Integral:
             factors.append(cholesky_banded(band, lower=True) if len(e) else band)
             counts[i] = max(np.sum((least**2 * size**2 + noise) / (own + noise)), 1.0)
         changed = replace(self, counts=counts, factors=tuple(factors))
-        return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
+        targets = [changed._reduced(i, observed[:, [i]])[:, 0] for i in range(len(self.row))]
+        return replace(changed, target=np.stack(targets))
 
     def weighted(self, path: Path, exponents: Array) -> Integral:
         """Weight rows down where interpolations of different order give different integrals.
@@ -183,12 +170,14 @@ class Integral:
         The error is the median relative difference over many monomials: near a singular
         start it is thousands of times larger than elsewhere.
         """
-        states = np.arange(len(self.row))
-        fine = self.differences(self.cumulative(path.monomials(exponents)), states)
-        coarse = (path.coarse or path).monomials(exponents)
-        change = np.abs(self.differences(self.cumulative(coarse), states) - fine)
-        size = np.sqrt(np.mean(fine**2, axis=1, keepdims=True))
-        return self._whitened(np.median(change / np.where(size > 0, size, 1.0), axis=2))
+        fine, coarse = (self.cumulative(x.monomials(exponents)) for x in (path, path.coarse or path))
+        error = []
+        for i in range(len(self.row)):
+            own = self._differences(i, fine)
+            size = np.sqrt(np.mean(own**2, axis=0))
+            change = np.abs(self._differences(i, coarse) - own)
+            error.append(np.median(change / np.where(size > 0, size, 1.0), axis=1))
+        return self._whitened(np.stack(error))
 
     def thinned(self, path: Path, most: int) -> tuple[Integral, Path]:
         """Keep at most so many intervals, each of which becomes a trajectory, of exact and complete samples."""
@@ -219,22 +208,16 @@ class Integral:
         )
         return few, Path(path.log[kept], path.negative[kept])
 
-    def differences(self, cumulative: Array, states: Indices) -> Array:
-        """Return integrals between neighbouring samples of some states, [states, samples, columns].
+    def _differences(self, i: int, cumulative: Array) -> Array:
+        """Integrals between neighbouring samples of a state, from those up to the samples [samples, columns]."""
+        found: Array = cumulative - cumulative[self.before[i]]
+        return found
 
-        `cumulative` holds integrals up to the samples, [samples, columns] or one such for every state.
-        """
-        full = np.broadcast_to(cumulative, (len(states), *cumulative.shape[-2:]))
-        result: Array = full - full[np.arange(len(states))[:, None], self.before[states]]
-        return result
-
-    def reduced(self, cumulative: Array, states: Indices) -> Array:
+    def _reduced(self, i: int, cumulative: Array) -> Array:
         """Transform the differences to independent rows of unit variance, 0 where there is no row."""
-        result = self.differences(cumulative, states)
-        for e, i in enumerate(states):
-            if self.row[i].any():
-                rows = self.row[i]
-                result[e, rows] = solve_banded((1, 0), self.factors[i], result[e, rows], check_finite=False)
+        result, rows = self._differences(i, cumulative), self.row[i]
+        if rows.any():
+            result[rows] = solve_banded((1, 0), self.factors[i], result[rows], check_finite=False)
         return result
 
     def cumulative(self, nodes: Array) -> Array:
@@ -256,8 +239,7 @@ class Integral:
 
     def operator(self, i: int) -> Array:
         """Matrix that turns integrals over intervals into the rows of one state, [samples, intervals]."""
-        found: Array = self.reduced(self._accumulated(np.eye(len(self.left))), np.array([i]))[0]
-        return found
+        return self._reduced(i, self._accumulated(np.eye(len(self.left))))
 
     def interpolated(self) -> Path:
         """Interpolate (or smooth) the samples alone."""
@@ -329,11 +311,6 @@ def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
 
 # Relative difference of the constants of sums that are one.
 SHARED = 0.05
-
-
-def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Features:
-    """Return the inputs of a family's power layer, without sums."""
-    return Features(len(integer), family.features(~integer, changing, size))
 
 
 @dataclass(frozen=True, eq=False)

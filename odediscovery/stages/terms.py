@@ -33,43 +33,40 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from odediscovery.families import Family, Seen
-from odediscovery.families.base import Denominators, no_denominators, products_up_to_degree
+from odediscovery.families.base import Denominators, products_up_to_degree
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, constant_penalty, price
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import Monitor, check_time
 from odediscovery.solve.sensitivities import LinearisedTrajectory
-from odediscovery.stages.integral_form import LEAST, WEIGHT, Integral, Path, Product, features_for, law_of, products_of
+from odediscovery.stages.integral_form import LEAST, WEIGHT, Integral, Path, Product, law_of, products_of
 from odediscovery.stages.quotients import denominators
 from odediscovery.stages.regression import block_sets, of_each_kind, without
 
-# Directions in which responses are compared; they are smooth, and nearly lie in a few. Smaller ones are rounding [share
-# of the largest].
-DIRECTIONS, MOST_DIRECTIONS, LEAST_DIRECTION = 120, 600, 1e-10
+# Directions in which responses are compared; they are smooth, and nearly lie in a few.
+DIRECTIONS = 120
 # Most intervals of exact samples in a regression: they are many more than the constants of a law need.
 MOST_INTERVALS = 150
-# Mean square residual on a path through exact samples that no law explains [variance], and how often laws refine it.
-PATH_ERROR, REFINEMENTS = 0.25, 2
+# Mean square residual on a path through exact samples that no law explains [variance].
+PATH_ERROR = 0.25
 # Mean square residual on the first path above which a law is wrong.
 NEAR_PATH = 1e4
 # Constants of each product of which a step is part of the regression.
 TANGENTS = 2
-# Sets of each equation, the likeliest, that are tried in a law; combinations of them that are counted, and tried.
-LISTED, COUNTED, COMBINED = 12, 1500, 24
-# Steps in which the constants of sets settle, and sets of each size that go on.
-SETTLING, SETTLED = 6, 6
+# Sets of each equation, the likeliest, that are tried in a law.
+LISTED = 12
+# Steps in which the constants of sets settle.
+SETTLING = 6
 # Where two products were left out, another is sought beside the first only of laws that may be near [of the criterion].
 NEAR_BEST = 60.0
-# Laws that are fitted further, and that are proposed, the likeliest.
-REFINED, PROPOSED = 8, 8
-# Values of products along a law that are held at a time; memory.
-MOST_VALUES = 4_000_000
+# Laws that are proposed, the likeliest.
+PROPOSED = 8
 # A law with a criterion less by this is better [of the criterion].
 BETTER = 1.0
 
@@ -94,7 +91,6 @@ class Screening:
 
     Args:
         family: of the terms.
-        vocabulary: which of the family's.
         p: the problem, dimensionless.
         integral: its samples.
         path: between the samples.
@@ -104,7 +100,6 @@ class Screening:
     """
 
     family: Family
-    vocabulary: int
     p: Problem
     integral: Integral
     path: Path
@@ -114,39 +109,15 @@ class Screening:
 
     @classmethod
     def of(cls, p: Problem, family: Family, vocabulary: int, monitor: Monitor) -> Screening:
-        """Find each equation anew on the path through the samples."""
+        """Find each equation anew on the path through the samples, from one vocabulary of a family."""
         whole = family.whole(~p.nonnegative | p.integer_exponents)
         integral = Integral.of(p.data, p.noise, whole, _features_of(p, family))
-        screened = cls._on(p, family, vocabulary, integral, integral.interpolated())
-        laws = distinct(anew(screened.at, Pool.of(screened.at, screened.terms), monitor))
-        return replace(screened, laws=laws)
-
-    @classmethod
-    def _on(
-        cls,
-        p: Problem,
-        family: Family,
-        vocabulary: int,
-        integral: Integral,
-        path: Path,
-        known: Sequence[Product] | None = None,
-    ) -> Screening:
-        # Products of states tell the error of a path, the same for every family.
-        n = p.data.n_states
-        low = np.pad(products_up_to_degree(n, 2), ((0, 0), (0, integral.features.size - n)))
-        problem, part = integral.weighted(path, low).thinned(path, MOST_INTERVALS)
-        none = PowerSum(np.zeros((n, 0)), np.zeros((0, integral.features.size)), integral.features)
-        moving, worth = np.flatnonzero(~p.constant), constant_penalty(n, float(problem.counts[~p.constant].sum()))
-
-        def begun(above: Array, below: Array) -> list[tuple[Array, Array]]:
-            each = (denominators(problem, part, i, above, below, worth, PATH_ERROR) for i in moving.tolist())
-            return [one for found in each for one in found]
-
-        place = Place.of(p, part.flat, none, family, begun)
-        terms = place.terms(family, vocabulary) if known is None else known
-        return cls(
-            family, vocabulary, p, integral, path, Regression.on_data(place, problem, terms), terms, list[Choice]()
-        )
+        path = integral.interpolated()
+        place, weighted = _on_path(p, family, integral, path)
+        terms = place.terms(family, vocabulary)
+        at = Regression.on_data(place, weighted, terms)
+        laws = distinct(anew(at, Pool.of(at, terms), monitor))
+        return cls(family, p, integral, path, at, terms, laws)
 
     @property
     def criterion(self) -> float:
@@ -166,24 +137,24 @@ class Screening:
 
     def mended(self, monitor: Monitor) -> list[PowerSum]:
         """Mend the likeliest law, and again on the path that it refines, while that leaves less of its error."""
-        screened, laws = self, improved(self.at, self.family, self.terms, list(self.laws), monitor)
-        for _ in range(REFINEMENTS):
-            if not laws or screened.at.mean_square(laws[0]) > NEAR_PATH:
+        at, path, laws = self.at, self.path, improved(self.at, self.family, self.terms, self.laws, monitor)
+        for _ in range(2):
+            if not laws or at.mean_square(laws[0]) > NEAR_PATH:
                 break
-            path = self.integral.refined(screened.at.rates(laws[0], screened.path))
-            again = self._on(self.p, self.family, self.vocabulary, self.integral, path, self.terms)
-            new = distinct(again.at.refined(again.at.best(c.products), SETTLING) for c in laws[:PROPOSED])
-            new = improved(again.at, self.family, self.terms, new, monitor)
+            better = self.integral.refined(at.rates(laws[0], path))
+            again = Regression.on_data(*_on_path(self.p, self.family, self.integral, better), self.terms)
+            new = distinct(again.refined(again.best(c.products), SETTLING) for c in laws[:PROPOSED])
+            new = improved(again, self.family, self.terms, new, monitor)
             if not new:
                 break
             # Errors of different paths: below 1, a law is as good as its path, and the shorter one is the better.
-            before, after = screened.at.mean_square(laws[0]), again.at.mean_square(new[0])
+            before, after = at.mean_square(laws[0]), again.mean_square(new[0])
             shorter = np.count_nonzero(new[0].coefficients) < np.count_nonzero(laws[0].coefficients)
             if after > before and not (shorter and after < 1.0):
                 break
-            screened, laws = again, new
+            at, path, laws = again, better, new
         least = laws[0].criterion + NEAR_BEST if laws else np.inf
-        return [screened.at.as_law(c) for c in laws[:PROPOSED] if c.products and c.criterion < least]
+        return [at.as_law(c) for c in laws[:PROPOSED] if c.products and c.criterion < least]
 
 
 def terms_along(
@@ -230,7 +201,7 @@ def improved(
     at: Regression, family: Family, terms: Sequence[Product], laws: Sequence[Choice], monitor: Monitor
 ) -> list[Choice]:
     """Move the constants of the likeliest laws, and mend the best with what others have and products near its own."""
-    laws = distinct([*(at.refined(c, 5) for c in distinct(laws)[:REFINED]), *laws])
+    laws = distinct([*(at.refined(c, 5) for c in distinct(laws)[:8]), *laws])
     if not laws:
         return []
     near = [*(t for c in laws[: 2 * LISTED] for t in c.products), *(t for t in terms if not at.has_constants(t))]
@@ -240,7 +211,24 @@ def improved(
 
 
 def _features_of(p: Problem, family: Family) -> Features:
-    return features_for(family, ~p.nonnegative, ~p.constant | p.data.is_control, p.scale.state)
+    """The inputs of a family's power layer, without sums."""
+    changing = ~p.constant | p.data.is_control
+    return Features(p.data.n_states, family.features(p.nonnegative, changing, p.scale.state))
+
+
+def _on_path(p: Problem, family: Family, integral: Integral, path: Path) -> tuple[Place, Integral]:
+    """Where a path through the data passes, and the integral form there, weighted by the error of the path."""
+    # Products of states tell the error of a path, the same for every family.
+    n = p.data.n_states
+    low = np.pad(products_up_to_degree(n, 2), ((0, 0), (0, integral.features.size - n)))
+    problem, part = integral.weighted(path, low).thinned(path, MOST_INTERVALS)
+    moving, worth = np.flatnonzero(~p.constant), constant_penalty(n, float(problem.counts[~p.constant].sum()))
+
+    def begun(above: Array, below: Array) -> list[tuple[Array, Array]]:
+        each = (denominators(problem, part, i, above, below, worth, PATH_ERROR) for i in moving.tolist())
+        return [one for found in each for one in found]
+
+    return Place.of(p, part.flat, integral.features, family, begun), problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,32 +239,29 @@ class Place:
     path: Path  # at all nodes of all trajectories
     seen: Seen  # for the family's vocabularies
     changing: Mask  # states that have equations, unlike inputs
-    law: PowerSum  # in these features
 
     @classmethod
     def of(
-        cls, p: Problem, path: Path, law: PowerSum, family: Family, denominators: Denominators = no_denominators
+        cls, p: Problem, path: Path, features: Features, family: Family, denominators: Denominators | None = None
     ) -> Place:
-        """Where a law passes, in the functions of a family and its own."""
+        """Along a path, for the vocabularies of a family."""
         changing, whole = ~p.constant | p.data.is_control, ~p.nonnegative | p.integer_exponents
-        assert law.features is not None
-        features, own = Features(law.n_states, law.features.functions), _features_of(p, family)
+        own = _features_of(p, family)
 
         def monomials(rows: Array) -> Array:
             return path.monomials(np.pad(rows, ((0, 0), (0, features.size - rows.shape[1]))))[:, None]
 
         seen = Seen(own.functions, family.functions, whole, changing, monomials, denominators)
-        return cls(features, path, seen, ~p.constant, law)
+        return cls(features, path, seen, ~p.constant)
 
     @classmethod
     def along(cls, p: Problem, along: LinearisedTrajectory, law: PowerSum, family: Family) -> Place:
-        """Where a law passes along its trajectories."""
-        wide = widened(law, _features_of(p, family))
-        assert wide.features is not None
-        features = Features(law.n_states, wide.features.functions)
+        """Where a law passes along its trajectories, in the functions of a family and its own."""
+        of_law = () if law.features is None else law.features.functions
+        features = Features(law.n_states, tuple(dict.fromkeys((*_features_of(p, family).functions, *of_law))))
         integer = np.append(~p.nonnegative, np.ones(len(features.functions), dtype=bool))
         path = Path.of(features.values(np.concatenate(along.x)), integer, np.full(features.size, LEAST))
-        return cls.of(p, path, wide, family)
+        return cls.of(p, path, features, family)
 
     def terms(self, family: Family, vocabulary: int) -> list[Product]:
         """The products of a vocabulary."""
@@ -295,7 +280,7 @@ class Place:
 
     def parts(self, terms: Sequence[Product]) -> Iterator[Sequence[Product]]:
         """So many products at a time that their values fit into memory."""
-        size = max(MOST_VALUES // len(self.path.log), 1)
+        size = max(4_000_000 // len(self.path.log), 1)
         for first in range(0, len(terms), size):
             check_time()
             yield terms[first : first + size]
@@ -325,7 +310,7 @@ class Regression:
     def on_data(cls, place: Place, integral: Integral, terms: Sequence[Product]) -> Regression:
         """The integral form of every equation along a path; no equation has rows in common with another."""
         equations = np.flatnonzero(place.changing)
-        most = min(DIRECTIONS, MOST_DIRECTIONS // len(equations))
+        most = min(DIRECTIONS, 600 // len(equations))
         mixed = place.mixed(terms, 2 * most)
         over = integral.over_intervals(mixed.reshape(len(integral.left), -1, mixed.shape[1]))
         operators, targets = [integral.operator(i) for i in equations.tolist()], integral.target[equations]
@@ -357,8 +342,9 @@ class Regression:
     def along(cls, place: Place, along: LinearisedTrajectory, law: PowerSum, terms: Sequence[Product]) -> Regression:
         """The samples along the trajectory of a law."""
         equations, ends = np.flatnonzero(place.changing), np.cumsum([len(x) for x in along.x])[:-1]
-        assert place.law.features is not None
-        starts, own = along.starts(), place.law.monomials(np.concatenate(along.x))
+        wide = widened(law, place.features)
+        assert wide.features is not None
+        starts, own = along.starts(), wide.monomials(np.concatenate(along.x))
         mixed = np.hstack([place.mixed(terms, 2 * DIRECTIONS // len(equations)), own])
         carried = [along.responses(int(i), np.split(mixed, ends)) for i in equations]
         y = along.residual.copy()
@@ -369,7 +355,7 @@ class Regression:
         inside: Array = u.T @ y
         return cls(
             place,
-            tuple(products_of(place.law.exponents, place.law.features.sums)),
+            tuple(products_of(wide.exponents, wide.features.sums)),
             law.coefficients[equations],
             equations,
             along.adjoint(u)[equations],
@@ -634,7 +620,7 @@ class Pool:
                     best[kind] = value, own
                 if value < before - BETTER and any(at.has_constants(t) for t in own):
                     better.setdefault(len(own), []).append((value, own))
-            live = [own for sets in better.values() for _, own in sorted(sets, key=lambda one: one[0])[:SETTLED]]
+            live = [own for sets in better.values() for _, own in sorted(sets, key=lambda one: one[0])[:6]]
         return sorted(best.values(), key=lambda one: one[0])
 
     def _moved(self, own: list[Product], i: int, fixed: Array, y: Array, have: set[tuple[bytes, ...]]) -> list[Product]:
@@ -670,8 +656,11 @@ def anew(at: Regression, pool: Pool, monitor: Monitor, *, cheaper: bool = False)
 
 
 def together(at: Regression, lists: Sequence[Sequence[tuple[float, list[Product]]]]) -> list[list[Product]]:
-    """Combine the likeliest sets of each equation; what several have is one product, and paid for once."""
-    each, ranked = max(int(COUNTED ** (1 / len(lists))), 1), list[tuple[float, int, list[Product]]]()
+    """Combine the likeliest sets of each equation; what several have is one product, and paid for once.
+
+    Of about 1500 combinations the best 24 are returned.
+    """
+    each, ranked = max(int(1500 ** (1 / len(lists))), 1), list[tuple[float, int, list[Product]]]()
     for k, sets in enumerate(itertools.product(*(own[:each] for own in lists))):
         first: dict[object, Product] = {}
         value = sum(v for v, _ in sets)
@@ -679,7 +668,7 @@ def together(at: Regression, lists: Sequence[Sequence[tuple[float, list[Product]
             value -= at.price(t) if t.kind in first else 0.0
             first.setdefault(t.kind, t)
         ranked.append((value, k, [*first.values()]))
-    return [own for _, _, own in sorted(ranked)[:COMBINED]]
+    return [own for _, _, own in sorted(ranked)[:24]]
 
 
 def mended(at: Regression, pool: Pool, laws: list[Choice], monitor: Monitor) -> list[Choice]:
@@ -745,25 +734,23 @@ def unique(terms: Iterable[Product]) -> list[Product]:
 
 
 def widened(law: PowerSum, features: Features) -> PowerSum:
-    """Express a law over the states and functions of a family, followed by its other functions."""
-    own, n = law.features or Features(law.n_states), law.n_states
-    functions = tuple(dict.fromkeys((*features.functions, *own.functions)))
-    simple = n + len(functions)
-    places = [*range(n), *(n + functions.index(f) for f in own.functions)]
-    w = np.zeros((law.n_monomials, simple + len(own.sums)))
-    w[:, [*places, *range(simple, w.shape[1])]] = law.exponents
-    sums = NO_SUMS
+    """Express a law over states and functions that include its own."""
+    own, n, sums = law.features or Features(law.n_states), law.n_states, NO_SUMS
+    places = [*range(n), *(n + features.functions.index(f) for f in own.functions)]
+    w = np.zeros((law.n_monomials, features.simple + len(own.sums)))
+    w[:, [*places, *range(features.simple, w.shape[1])]] = law.exponents
     if len(own.sums):
-        v = np.zeros((len(own.sums.exponents), simple))
+        v = np.zeros((len(own.sums.exponents), features.simple))
         v[:, places] = own.sums.exponents
         sums = Sums(own.sums.weights, v)
-    return PowerSum(law.coefficients, w, Features(n, functions, sums))
+    return PowerSum(law.coefficients, w, Features(n, features.functions, sums))
 
 
 def directions(columns: Array, most: int = DIRECTIONS) -> Array:
     """Orthonormal directions [rows, directions] that columns [rows, columns] span, the most important ones."""
     u, size, _ = np.linalg.svd(columns, full_matrices=False)
-    found: Array = u[:, size > LEAST_DIRECTION * size[0]][:, :most]
+    # Smaller ones are rounding.
+    found: Array = u[:, size > 1e-10 * size[0]][:, :most]
     return found
 
 

@@ -9,8 +9,9 @@ from odediscovery.families import FAMILIES, STATE_FUNCTIONS, TRIGONOMETRIC, Func
 from odediscovery.families.base import MAX_COARSE, MAX_PAIRS, MAX_TRIPLES, Seen, powers_of, products
 from odediscovery.families.sums import SUMS
 from odediscovery.laws.compiled import Graph
+from odediscovery.laws.power_sum import Features
 from odediscovery.problem.problem import prepare
-from odediscovery.stages.integral_form import Integral, Product, features_for
+from odediscovery.stages.integral_form import Integral, Product
 
 
 def integral(family, signs=False):
@@ -18,7 +19,8 @@ def integral(family, signs=False):
     law = Equations.parse(["x", "y"], {"x": "1 - x", "y": "0.3*x - 0.2*y"}).power_sum
     p = prepare(series_of(law, np.array([[0.1, 2.0]]), [np.linspace(0.0, 12.0, 60)]))
     integer = np.full(2, signs)
-    return Integral.of(p.data, p.noise, family.whole(integer), features_for(family, integer, ~integer, p.scale.state))
+    features = Features(2, family.features(~integer, ~integer, p.scale.state))
+    return Integral.of(p.data, p.noise, family.whole(integer), features)
 
 
 @pytest.mark.parametrize(("states", "largest"), [(8, 3), (9, 3), (36, 2), (200, 1)])
@@ -73,7 +75,7 @@ def test_a_function_says_the_same_everywhere(name):
     f, z = STATE_FUNCTIONS[name], np.linspace(0.3, 1.9, 9)
     np.testing.assert_allclose(f.value(z), [f.plain(float(x)) for x in z], rtol=1e-14)
     step = 1e-6
-    np.testing.assert_allclose(f.derivative(z), (f.value(z + step) - f.value(z - step)) / (2 * step), rtol=1e-8)
+    np.testing.assert_allclose(f.slope(np, z), (f.value(z + step) - f.value(z - step)) / (2 * step), rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", STATE_FUNCTIONS)
@@ -82,7 +84,7 @@ def test_laws_with_a_function_are_compiled(name):
     x = graph.x(0)
     slope = graph.compiled([graph.slope(graph.function(name, x), x)], 0, 1)
     z = np.linspace(0.3, 1.9, 9)
-    np.testing.assert_allclose(slope(z)[0], STATE_FUNCTIONS[name].derivative(z), rtol=1e-12)
+    np.testing.assert_allclose(slope(z)[0], STATE_FUNCTIONS[name].slope(np, z), rtol=1e-12)
 
 
 def test_products_of_many_functions_stay_few():

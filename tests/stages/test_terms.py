@@ -286,7 +286,7 @@ def test_constants_move_to_where_the_criterion_is_less(prey):
     best = at.refined(first, 10)
     assert best.criterion < first.criterion - 10.0
     moved = next(t for t in best.products if len(t.sums))
-    scale = at.place.law.n_states
+    scale = at.place.features.states
     assert scale == 2 and (moved.sums.weights > 0).all() and not np.allclose(moved.sums.weights, [[1.5, 0.2]])
 
 
