@@ -345,8 +345,9 @@ def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:
     short = round_constants(found, p.scale)
     if short is None:
         return verdict
-    law, free = short.polished.law, short.polished.free
-    after = refit(p, law, free, before=row, fully=True) if count(free) else with_constants(p, row, short.polished)
+    rounded, saved = short
+    law, free = rounded.law, rounded.free
+    after = refit(p, law, free, before=row, fully=True) if count(free) else with_constants(p, row, rounded)
     if not after.polished.finite or after is row:
         return verdict
     ties = find_ties(found, p.scale.state).number - find_ties(after.polished, p.scale.state).number
@@ -354,7 +355,7 @@ def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:
     spared -= value_penalty(found.counts.sum()) * ties
     worse = after.criterion + spared - judge_on(p, found, row.origin).criterion
     # The law keeps its rank: short constants are no evidence for its terms.
-    return verdict.with_best(dataclasses.replace(after, criterion=row.criterion)) if worse <= short.saved else verdict
+    return verdict.with_best(dataclasses.replace(after, criterion=row.criterion)) if worse <= saved else verdict
 
 
 def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:

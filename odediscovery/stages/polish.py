@@ -56,26 +56,14 @@ Terms over one sum.
     u = 1 + sum_j b_j z_j:    m = m/u + sum_j b_j m z_j/u;    u = 1 + b z:    1/u = 1 - b z + ...
 
 All but one of m, m/u and m z_j/u can express it, so a x/(c + x) may be found as a - a c/(c + x). Each equation is
-written with those that give it the fewest terms. Where b z stays small, two terms without b replace m/u; likewise a
-straight line replaces a function that is nearly linear along the data, such as the sine of a small angle.
-
-Functions of one state.
-
-    0.24/(1 + 0.018 x^2) + 0.6/x + 1.4    may be    c + a/(1 + b x),
-    18 x^1.06 - 20.6 x                    may be    a x/(1 + b x),
-    104 sin(x) - 105 x                    may be    a x + c x^3.
-
-Terms with the same other factors add up to a function of one state along the data. A shorter function may follow it
-there if the search found the longer one first: two terms together bend like one over a sum, and none of their
-constants can change alone. The inner constant is searched on a grid; all else is linear.
+written with those that give it the fewest terms. Where b z stays small, two terms without b replace m/u.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import TypeAlias
 
@@ -154,68 +142,47 @@ def sharpened(p: Problem, law: PowerSum, free: Free) -> PowerSum | None:
     by Gauss-Newton. None if the data are noisy, incomplete or constrained, or if residuals exceed those of an
     exact law.
     """
-    if not (p.clean and p.complete and p.knowledge is None and (~p.constant).any() and count(free)):
+    moving = ~p.constant
+    if not (p.clean and p.knowledge is None and moving.any() and count(free)):
         return None
-    fit = _IntervalFit(p, law, free)
-    if not np.mean(fit.left**2) <= SETTLED:
-        return None
-    if np.mean(fit.left**2) <= SHARP:  # sharpened before
-        return law
-    return fit.law if fit.refine() and np.mean(fit.left**2) <= EXACT_SQUARES else None
+    size = np.sqrt(increment_squares(p))[moving]
 
-
-class _IntervalFit:
-    """A law whose free constants are fitted to intervals, with relative residuals `left`, [intervals, states]."""
-
-    def __init__(self, p: Problem, law: PowerSum, free: Free) -> None:
-        self.p, self.law, self.free = p, law, free
-        self.moving = ~p.constant
-        self.size = np.sqrt(increment_squares(p))[self.moving]
-        self.steps, self.left = STEPS, self._errors(law, STEPS)
-        # Where states change fast within an interval, more steps keep solver error out of the residuals.
-        while self.steps < 16 * STEPS and np.mean(self.left**2) <= SETTLED:
-            finer = self._errors(law, 2 * self.steps)
-            enough = np.mean((finer - self.left) ** 2) <= SHARP
-            self.steps, self.left = 2 * self.steps, finer
-            if enough:
-                break
-
-    def refine(self) -> bool:
-        """Fit to the intervals; return whether their slopes by the constants are finite."""
-        slopes = self._slopes()
-        if not np.isfinite(slopes).all():
-            return False
-        flat = slopes.reshape(-1, slopes.shape[2])
-        width = np.maximum(column_norms(flat), ABOVE_ZERO)
-        for _ in range(4):
-            step = np.linalg.lstsq(flat / width, self.left.ravel(), rcond=None)[0] / width
-            trial = self._with(self.constants - step)
-            anew = self._errors(trial, self.steps)
-            before, after = (np.square(e).sum() for e in (self.left, anew))
-            if not after < before:
-                break
-            self.law, self.left = trial, anew
-            if after > 0.1 * before:
-                break
-        return True
-
-    @property
-    def constants(self) -> Array:
-        """The fitted constants."""
-        return picked(self.law, self.free)
-
-    def _with(self, u: Array) -> PowerSum:
-        return self.law.with_constants(*filled(self.law.constants, self.free, u))
-
-    def _errors(self, law: PowerSum, steps: int) -> Array:
-        found: Array = np.concatenate(interval_errors(law, self.p, steps=steps))[:, self.moving] / self.size
+    def errors(law: PowerSum, steps: int) -> Array:
+        found: Array = np.concatenate(interval_errors(law, p, steps=steps))[:, moving] / size
         return found
 
-    def _slopes(self) -> Array:
-        # A few steps suffice for finite differences.
-        u, here = self.constants, self._errors(self.law, 6)
-        shifts = np.diag(1e-7 * np.maximum(np.abs(u), 1.0))
-        return np.stack([(self._errors(self._with(u + h), 6) - here) / h.sum() for h in shifts], axis=2)
+    def moved(u: Array) -> PowerSum:
+        return law.with_constants(*filled(law.constants, free, u))
+
+    steps, left = STEPS, errors(law, STEPS)
+    # Where states change fast within an interval, more steps keep solver error out of the residuals.
+    while steps < 16 * STEPS and np.mean(left**2) <= SETTLED:
+        finer = errors(law, 2 * steps)
+        enough = np.mean((finer - left) ** 2) <= SHARP
+        steps, left = 2 * steps, finer
+        if enough:
+            break
+    if not np.mean(left**2) <= SETTLED:
+        return None
+    if np.mean(left**2) <= SHARP:  # sharpened before
+        return law
+    # A few steps suffice for finite differences.
+    u, here = picked(law, free), errors(law, 6)
+    shifts = np.diag(1e-7 * np.maximum(np.abs(u), 1.0))
+    slopes = np.stack([(errors(moved(u + h), 6) - here) / h.sum() for h in shifts], axis=2).reshape(-1, len(u))
+    if not np.isfinite(slopes).all():
+        return None
+    width = np.maximum(column_norms(slopes), ABOVE_ZERO)
+    for _ in range(4):
+        trial = u - np.linalg.lstsq(slopes / width, left.ravel(), rcond=None)[0] / width
+        anew = errors(moved(trial), steps)
+        before, after = (np.square(e).sum() for e in (left, anew))
+        if not after < before:
+            break
+        u, left = trial, anew
+        if after > 0.1 * before:
+            break
+    return moved(u) if np.mean(left**2) <= EXACT_SQUARES else None
 
 
 def polish(
@@ -272,7 +239,11 @@ def polish(
     left = np.sqrt(squares / np.maximum(counts - fitted, 1.0))
     # Each state's sigma is re-estimated from its residuals.
     own = sigma / np.maximum(left, floor)
-    joint = _covariance(model, series, own, starts, u[model.n_constants :].reshape(initial.shape), now)
+    rows = [np.broadcast_to(own, t.values.shape).ravel() for t in series.trajectories]
+    roots = u[model.n_constants :].reshape(initial.shape)
+    slopes = block_diag(np.eye(model.n_constants), *(starts.slopes(q, j) for j, q in enumerate(roots)))
+    # (J^T J)^-1 of constants and start values.
+    joint = Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
     errors = _errors(law, free, joint)
     return PolishedLaw(law, errors, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
 
@@ -319,18 +290,9 @@ def _unknown(law: Law) -> Law:
 
 def _errors(law: Law, free: Free, joint: Covariance) -> Law:
     """Compute standard errors of the free constants, 0 for fixed ones."""
-    a, w, b, v = (np.zeros_like(c) for c in law.constants)
     deviations = np.sqrt(np.maximum(np.diag(joint.matrix)[: count(free)], 0.0))
+    a, w, b, v = (np.zeros_like(c) for c in law.constants)
     return law.with_constants(*filled((a, w, b, v), free, deviations))
-
-
-def _covariance(
-    model: TrajectoryResiduals, series: TimeSeries, factor: Array, starts: Starts, roots: Array, now: Evaluation
-) -> Covariance:
-    """Compute (J^T J)^-1 of constants and start values, with the rows of each state multiplied by a factor [states]."""
-    rows = [np.broadcast_to(factor, t.values.shape).ravel() for t in series.trajectories]
-    slopes = block_diag(np.eye(model.n_constants), *(starts.slopes(q, j) for j, q in enumerate(roots)))
-    return Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
 
 
 def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, ftol: float) -> tuple[Array, Evaluation]:
@@ -387,7 +349,7 @@ def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) 
             longer = whole
         heads = np.cumsum([0, *(len(t.time) for t in longer.data.trajectories)])[:-1]
         start = np.concatenate(solutions(best.law, now.data, best.initial))[heads]
-        tried = refit(longer, dataclasses.replace(best, initial=start[:, ~longer.data.is_control]))
+        tried = refit(longer, replace(best, initial=start[:, ~longer.data.is_control]))
         if not tried.finite or _mean_square(tried) > 1.2 * _mean_square(best):
             break
         now, best = longer, tried
@@ -433,19 +395,13 @@ def balance(found: Polished) -> Polished:
     a, w, b, v = filled(law.constants, free, theta)
     for row, j in balanced:
         _close(a, law.stoichiometry[row], j, free[0])
-    return _without(dataclasses.replace(found, law=law.with_constants(a, w, b, v), joint=joint), met, index)
-
-
-def _without(found: Polished, met: list[tuple[int, int]], index: dict[tuple[int, int], int]) -> Polished:
-    """Fix coefficients that are determined by known ones.
-
-    `met` holds their equations and monomials, `index` the places of free coefficients among the free constants.
-    """
-    free = (found.free[0].copy(), *found.free[1:])
+    # Coefficients that known ones determine are fixed.
+    fitted = free[0].copy()
     for place in met:
-        free[0][place] = False
-    joint = found.joint.part(np.setdiff1d(np.arange(len(found.joint.matrix)), [index[place] for place in met]))
-    return dataclasses.replace(found, joint=joint, free=free, errors=_errors(found.law, free, joint))
+        fitted[place] = False
+    joint = joint.part(np.setdiff1d(np.arange(len(joint.matrix)), [index[place] for place in met]))
+    law, free = law.with_constants(a, w, b, v), (fitted, *free[1:])
+    return replace(found, law=law, free=free, joint=joint, errors=_errors(law, free, joint))
 
 
 def _close(a: Array, weights: Array, j: int, fitted: Mask) -> None:
@@ -471,8 +427,8 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     known = polished.joint.part(slice(count(free)))
     places, jacobian = [np.argwhere(mask) for mask in free], _to_user(law, free, scale)
     n_a = len(places[0])
-    a, w, b, v = (np.zeros_like(values) for values in law.constants)
     total = np.zeros((law.n_states, law.n_monomials))
+    a, w, b, v = (np.zeros_like(values) for values in law.constants)
     _, w, b, v = filled((a, w, b, v), free, known.transformed(jacobian).deviations())
     w, v = (
         np.where((e == 0.0) & ~_round(values), np.nan, e) for e, values in zip((w, v), law.constants[1::2], strict=True)
@@ -526,9 +482,6 @@ def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:
 # (law, masks of free constants, initial guesses for starts [trajectories, states]) -> polished and judged.
 RefitLaw = Callable[[PowerSum, Free, Array], Judged]
 
-# Most shorter laws that are refitted, shortest first.
-TRIES = 3
-
 
 # Simple exponents.
 
@@ -552,11 +505,6 @@ def snap(row: Judged, refit: RefitLaw, scale: Array | None = None) -> Judged:
         after = refit(*_fixed(row.polished, places))
         if after.criterion < row.criterion:
             row = after
-    return _one_by_one(row, refit, scale)
-
-
-def _one_by_one(row: Judged, refit: RefitLaw, scale: Array) -> Judged:
-    """Set constants to simple values one after another, the likeliest first."""
     while True:
         for _, place, value in _goals(row.polished, scale)[:3]:
             after = refit(*_fixed(row.polished, {place: value}))
@@ -622,14 +570,6 @@ def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
 # Short decimals.
 
 
-@dataclass(frozen=True)
-class Rounded:
-    """A law with some constants rounded to short decimals in the user's units, the others unchanged."""
-
-    polished: Polished  # in units of the scale
-    saved: float  # by rounding these constants, in units of twice the log-likelihood
-
-
 def nearest_decimal(value: float, error: float) -> tuple[float, float] | None:
     """Find the short decimal that equals a constant, and its saving in units of twice the log-likelihood, or None.
 
@@ -650,8 +590,12 @@ def nearest_decimal(value: float, error: float) -> tuple[float, float] | None:
     return None
 
 
-def round_constants(found: Polished, scale: Scale) -> Rounded | None:
-    """Round every constant that is a short decimal in the user's units; None if there are none. Not for flows."""
+def round_constants(found: Polished, scale: Scale) -> tuple[Polished, float] | None:
+    """Round every constant that is a short decimal in the user's units; None if there are none. Not for flows.
+
+    Returns the law in units of the scale, other constants unchanged, and what rounding saves, in units of twice the
+    log-likelihood.
+    """
     user, errors = found.law.unscaled(scale.state, scale.time), unscaled_errors(found, scale)
     constants, free, saved = [c.copy() for c in user.constants], [mask.copy() for mask in found.free], 0.0
     for values, of, left, rates in zip(constants, errors.constants, free, _printed(user), strict=True):
@@ -662,15 +606,14 @@ def round_constants(found: Polished, scale: Scale) -> Rounded | None:
                 saved += short[1]
     if not saved:
         return None
-    a, w, b, v = constants
-    law = user.with_constants(a, w, b, v).rescaled(scale.state, scale.time)
+    law = user.with_constants(*constants).rescaled(scale.state, scale.time)
     kept = np.concatenate([left[before] for left, before in zip(free, found.free, strict=True)])
     known = np.append(kept, np.ones(found.initial.size, dtype=bool))
     error = found.errors.with_constants(
         *(np.where(left, e, 0.0) for left, e in zip(free, found.errors.constants, strict=True))
     )
     fitted: Free = (free[0], free[1], free[2], free[3])
-    return Rounded(replace(found, law=law, free=fitted, errors=error, joint=found.joint.part(known)), saved)
+    return replace(found, law=law, free=fitted, errors=error, joint=found.joint.part(known)), saved
 
 
 def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
@@ -688,7 +631,7 @@ def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
 
 
 def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
-    """Find laws with fewer constants in terms over sums, with masks of their free constants, shortest first.
+    """Find laws with fewer constants in terms over sums, with masks of their free constants, the three shortest.
 
     Sizes of terms are compared at states x [samples, states].
 
@@ -713,7 +656,7 @@ def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
     for one in (one for one in shorter if count_constants(one) < count_constants(law)):
         if not any(_is_same(one, other) for other in found):
             found.append(one)
-    return [(one, but_whole_powers(one)) for one in found[:TRIES]]
+    return [(one, but_whole_powers(one)) for one in found[:3]]
 
 
 def _is_same(one: PowerSum, other: PowerSum) -> bool:

@@ -307,16 +307,16 @@ def test_a_value_known_to_nine_digits_is_its_decimal(value, error, decimal):
 
 
 def test_constants_are_decimals_in_the_units_of_the_user():
-    short = round_constants(known_within(0.35, 0.93, 1e-9), SCALE)
-    user = short.polished.law.unscaled(SCALE.state, SCALE.time)
+    short, _ = round_constants(known_within(0.35, 0.93, 1e-9), SCALE)
+    user = short.law.unscaled(SCALE.state, SCALE.time)
     assert user.coefficients[0, 0] == pytest.approx(0.35, rel=1e-15)
     assert user.exponents[0, 0] == 0.93
-    assert count(short.polished.free) == 0
+    assert count(short.free) == 0
     # The start is known as well as before.
-    np.testing.assert_allclose(short.polished.joint.deviations(), [1e-8])
+    np.testing.assert_allclose(short.joint.deviations(), [1e-8])
     # One that is no decimal stays free.
-    short = round_constants(known_within(np.pi, 2.0, 1e-9), SCALE)
-    assert short is not None and short.polished.free[0].all() and not short.polished.free[1].any()
+    short, _ = round_constants(known_within(np.pi, 2.0, 1e-9), SCALE)
+    assert short.free[0].all() and not short.free[1].any()
 
 
 def test_errors_of_a_scaled_fit_are_those_of_a_fit_in_the_users_units():
