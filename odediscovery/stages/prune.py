@@ -90,9 +90,7 @@ def inverse_of(normal: Array) -> Array:
     if not finite.all():
         normal = normal.copy()
         normal[~finite] = np.eye(normal.shape[-1])
-    scale = _scale_of(normal)
-    h = normal * scale[:, :, None] * scale[:, None, :]
-    h = h + 1e-11 * np.eye(h.shape[-1])
+    h, scale = _scaled(normal, 1e-11)
     inverse = np.linalg.pinv(h, rcond=h.shape[-1] * np.finfo(float).eps, hermitian=True)
     found: Array = inverse * scale[:, :, None] * scale[:, None, :]
     return found
@@ -107,8 +105,7 @@ def wald_statistic(contrast: Array, values: Array, inverse: Array) -> float:
     2.0
     """
     gap, spread = contrast @ values, contrast @ inverse @ contrast.T
-    scale = _scale_of(spread)
-    h = spread * scale[:, None] * scale + RIDGE_REMOVED * np.eye(len(gap))
+    h, scale = _scaled(spread, RIDGE_REMOVED)
     found = float((gap * scale) @ _solved(h, gap * scale))
     return 0.0 if math.isnan(found) else max(found, 0.0)
 
@@ -121,9 +118,7 @@ def estimate_without(unknowns: Array, inverse: Array, removed: Mask) -> Array:
     mask = removed.astype(float)
     inside = inverse[:, None] * mask[..., None] * mask[:, :, None, :]
     inside = inside + (1.0 - mask)[..., None] * np.eye(mask.shape[-1])
-    scale = _scale_of(inside)
-    inside = inside * scale[..., None] * scale[..., None, :]
-    inside = inside + RIDGE_REMOVED * np.eye(inside.shape[-1])
+    inside, scale = _scaled(inside, RIDGE_REMOVED)
     target = unknowns[:, None] * mask * scale
     solved = _solved(inside, target) * scale * mask
     return np.where(removed, 0.0, unknowns[:, None] - solved @ inverse)
@@ -136,10 +131,10 @@ def _solved(matrices: Array, targets: Array) -> Array:
     return np.where(finite[..., None], np.linalg.solve(usable, targets[..., None])[..., 0], np.nan)
 
 
-def _scale_of(matrix: Array) -> Array:
-    """Compute 1 / square root of the diagonal of each matrix."""
-    scale: Array = 1.0 / np.sqrt(np.maximum(matrix.diagonal(axis1=-2, axis2=-1), ABOVE_ZERO))
-    return scale
+def _scaled(matrices: Array, ridge: float) -> tuple[Array, Array]:
+    """Scale matrices to a diagonal of 1, and add a ridge; return them and 1 / square root of their old diagonals."""
+    scale: Array = 1.0 / np.sqrt(np.maximum(matrices.diagonal(axis1=-2, axis2=-1), ABOVE_ZERO))
+    return matrices * scale[..., None] * scale[..., None, :] + ridge * np.eye(matrices.shape[-1]), scale
 
 
 # Merging of two monomials that became nearly equal.
