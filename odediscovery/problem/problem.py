@@ -375,8 +375,7 @@ class Interpolation(NamedTuple):
 def find_interpolation(series: TimeSeries) -> Interpolation:
     """Detect values interpolated by a solver, and estimate their error."""
     best = none = Interpolation(np.zeros(series.n_states))
-    values = pooled(series)
-    spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
+    spread = np.nanstd(np.where(measured(series), pooled(series), 0.0), axis=0)
     largest = 0.0
     for degree in (3, 4):
         here, within = _residuals(series, degree)
@@ -675,8 +674,8 @@ def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
         scale=Scale(scale, p.scale.time),
         noise=wide(p.noise, fill=p.noise.max()),
         floor=wide(p.floor, fill=p.floor.max()),
-        nonnegative=wide(p.nonnegative.astype(np.float64), fill=1.0) > 0,
-        constant=wide(p.constant.astype(np.float64), fill=0.0) > 0,
+        nonnegative=wide(p.nonnegative, fill=True),
+        constant=wide(p.constant, fill=False),
         relative_sigma=tuple(wide(s, fill=1.0) for s in p.relative_sigma),
     )
 
@@ -714,10 +713,8 @@ def thin_series(series: TimeSeries) -> TimeSeries:
     total = sum(len(t.time) for t in series.trajectories)
     if series.controls or any(t.recorded for t in series.trajectories) or total < WORTH * MOST_NOISY:
         return series
-    values = np.concatenate([t.values for t in series.trajectories])
-    seen = np.isfinite(values).any(axis=0)
-    spread = np.nanstd(np.where(seen, values, 0.0), axis=0)
-    noise = estimate_noise(series)
+    seen, noise = measured(series), estimate_noise(series)
+    spread = np.nanstd(np.where(seen, pooled(series), 0.0), axis=0)
     clean = bool((noise <= CLEAN_SHARE * spread)[seen].all())
     most = MOST_CLEAN if clean else MOST_NOISY
     if total < WORTH * most:

@@ -226,7 +226,7 @@ def fewest_terms(law: PowerSum, p: Problem, within: float = 1e-5) -> PowerSum | 
     used = law.coefficients != 0
     degree = int(law.exponents[used.any(axis=0)].sum(axis=1).max(initial=0.0))
     # Known terms must not be rewritten.
-    if law.features is not None or law.constants[3].size or p.knowledge is not None or not degree:
+    if law.features is not None or p.knowledge is not None or not degree:
         return None
     exponents = products_up_to_degree(law.n_states, degree)
     if len(exponents) > 500:
