@@ -134,7 +134,7 @@ def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]
     pruning end early, since two monomials that nearly cancel form a long valley until one is removed."""
     rates, columns = on_arrays(field)
     # Members that fit a hundred times worse than the best are not pruned.
-    path = prune_chain(p, rates, Elimination(hopeless=100.0), monitor, long=not p.clean)
+    path = prune_chain(p, rates, Elimination(hopeless=100.0), monitor)
     smallest: dict[int, Pruned] = {}
     for pruned in path.networks:
         before = smallest.get(pruned.size)

@@ -211,7 +211,7 @@ class Pruning:
                 dataclasses.replace(self.how, linear=proposal.linear),
                 at.monitor,
                 whole=proposal.whole,
-                long=at.settings.prune_long and not p.clean,
+                long=at.settings.prune_long,
                 fitted=self.fitted,
             )
         except NoRoomError:

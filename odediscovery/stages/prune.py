@@ -58,8 +58,6 @@ ACCURACY, ACCURACY_CLEAN = 0.02, 1e-5
 TRIALS = 3
 # Most Levenberg-Marquardt steps of a refit.
 STEPS = 12
-# Added to a scaled matrix of the removed parameters before it is inverted.
-RIDGE_REMOVED = 1e-12
 
 # Unknowns, mask of the free ones, most steps -> their least squares fit.
 Refit: TypeAlias = Callable[..., LeastSquares]
@@ -105,7 +103,7 @@ def wald_statistic(contrast: Array, values: Array, inverse: Array) -> float:
     2.0
     """
     gap, spread = contrast @ values, contrast @ inverse @ contrast.T
-    h, scale = _scaled(spread, RIDGE_REMOVED)
+    h, scale = _scaled(spread)
     found = float((gap * scale) @ _solved(h, gap * scale))
     return 0.0 if math.isnan(found) else max(found, 0.0)
 
@@ -118,7 +116,7 @@ def estimate_without(unknowns: Array, inverse: Array, removed: Mask) -> Array:
     mask = removed.astype(float)
     inside = inverse[:, None] * mask[..., None] * mask[:, :, None, :]
     inside = inside + (1.0 - mask)[..., None] * np.eye(mask.shape[-1])
-    inside, scale = _scaled(inside, RIDGE_REMOVED)
+    inside, scale = _scaled(inside)
     target = unknowns[:, None] * mask * scale
     solved = _solved(inside, target) * scale * mask
     return np.where(removed, 0.0, unknowns[:, None] - solved @ inverse)
@@ -131,7 +129,7 @@ def _solved(matrices: Array, targets: Array) -> Array:
     return np.where(finite[..., None], np.linalg.solve(usable, targets[..., None])[..., 0], np.nan)
 
 
-def _scaled(matrices: Array, ridge: float) -> tuple[Array, Array]:
+def _scaled(matrices: Array, ridge: float = 1e-12) -> tuple[Array, Array]:
     """Scale matrices to a diagonal of 1, and add a ridge; return them and 1 / square root of their old diagonals."""
     scale: Array = 1.0 / np.sqrt(np.maximum(matrices.diagonal(axis1=-2, axis2=-1), ABOVE_ZERO))
     return matrices * scale[..., None] * scale[..., None, :] + ridge * np.eye(matrices.shape[-1]), scale
@@ -284,8 +282,10 @@ def eliminate(chain: Chain, problem: Residuals, unknowns: Array, monitor: Monito
         # By BIC, no further removal can make up for the misfit.
         patience[member] -= misfit > best[member]
         alive = (patience[member] > 0) & (left > 1) & np.isfinite(misfit)
-        if not how.alone:
-            alive &= ~_repeated(left, fit.sum_of_squares + how.floor)
+        if not how.alone:  # nor does one that repeats an earlier one: as many parameters, and the same misfit
+            squares = fit.sum_of_squares + how.floor
+            same = (left[:, None] == left) & (np.abs(np.log(squares[:, None] / squares)) < 1e-4)
+            alive &= ~np.tril(same, -1).any(axis=1)
         monitor.step(step, float(fit.sum_of_squares.min()))
         if not alive.any() or monitor.stopping():
             break
@@ -303,13 +303,6 @@ def _without_idle(fit: LeastSquares, free: Mask, p: int, *, zero: bool) -> tuple
     unknowns, free = fit.unknowns.copy(), free.copy()
     unknowns[:, :p][idle & zero], free[:, :p][idle] = 0.0, False
     return dataclasses.replace(fit, unknowns=unknowns), free
-
-
-def _repeated(left: Indices, squares: Array) -> Mask:
-    """Find members that repeat an earlier one: the same number of parameters and the same misfit."""
-    same = (left[:, None] == left) & (np.abs(np.log(squares[:, None] / squares)) < 1e-4)
-    repeated: Mask = np.tril(same, -1).any(axis=1)
-    return repeated
 
 
 def _members(fit: LeastSquares, which: Mask) -> LeastSquares:
@@ -416,14 +409,14 @@ def prune_laws(
     monitor: Monitor,
     *,
     whole: bool = False,
-    long: bool | None = None,
+    long: bool = True,
     fitted: bool = False,
 ) -> list[Candidate]:
     """Prune the laws that fit in memory; return the candidates on their paths, none if all diverge.
 
     Args:
         whole: whether exponents are whole numbers and stay fixed.
-        long: whether windows have several intervals, or one (default: in noise only).
+        long: whether windows have several intervals in noise; those of clean data have one.
         fitted: whether the laws are nearly right already, so that short windows would not improve them.
 
     Raises:
@@ -434,8 +427,7 @@ def prune_laws(
     laws, whole = [apply_knowledge(p, law) for law in laws], whole or p.integer_exponents
     known = None if p.knowledge is None else [p.knowledge.fixed_mask(law) for law in laws]
     chain = chain_of(laws, p.nonnegative, whole=whole, held=known)
-    long = not p.clean if long is None else long
-    most = _members_that_fit(p, chain, window_length(p) if long else None)
+    most = _members_that_fit(p, chain, window_length(p) if long and not p.clean else None)
     if not most:
         raise NoRoomError
     if most < chain.members:
@@ -454,7 +446,7 @@ class EliminationPath:
 
 
 def prune_chain(
-    p: Problem, chain: Chain, how: Elimination, monitor: Monitor, *, long: bool, fitted: bool = False
+    p: Problem, chain: Chain, how: Elimination, monitor: Monitor, *, long: bool = True, fitted: bool = False
 ) -> EliminationPath:
     """Compute the elimination paths of all members of a chain; the options are those of `prune_laws`."""
     problem, unknowns = _problem(p, chain, monitor, long=long, fitted=fitted)
@@ -494,7 +486,7 @@ def _problem(
     with np.errstate(over="ignore"):
         left = np.nan_to_num((ShortResiduals(coarse, chain).residuals(theta) ** 2).sum(axis=1), nan=np.inf)
         leading = theta[left <= 10.0 * left.min()]
-    if not long:
+    if p.clean or not long:
         return ShortResiduals(coarse.refined(chain, leading, ACCURACY_CLEAN if p.clean else ACCURACY), chain), theta
     weight = np.where(p.constant, 0.0, 1.0 / p.sigma)
     windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
