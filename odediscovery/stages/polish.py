@@ -110,8 +110,6 @@ SHARP = 1e-18
 # Gain of a step below which a law in noise that is compared with others has converged [of the criterion]; a hundredth
 # of what counts as evidence; along a curved valley, hundreds of such steps would follow.
 CONVERGED = 0.05
-# (problem, law with initial guesses for the starts) -> refined constants.
-Refit = Callable[[Problem, Polished], Polished]
 
 
 def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps: int = STEPS) -> list[Array]:
@@ -332,10 +330,12 @@ def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, f
     return found.x, best
 
 
-def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) -> Polished:
+def join_pieces(
+    whole: Problem, pieces: Problem, found: Polished, refit: Callable[[Problem, Polished], Polished]
+) -> Polished:
     """Refine a law that fits the pieces on ever longer ones, as far as it can follow them.
 
-    The law is unchanged if no neighbours can be joined.
+    The law is unchanged if no neighbours can be joined. `refit` fits a law's constants from its starts.
     """
     now, best = pieces, found
     samples = sum(len(t.time) for t in whole.data.trajectories)
@@ -430,9 +430,9 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     total = np.zeros((law.n_states, law.n_monomials))
     a, w, b, v = (np.zeros_like(values) for values in law.constants)
     _, w, b, v = filled((a, w, b, v), free, known.transformed(jacobian).deviations())
-    w, v = (
-        np.where((e == 0.0) & ~_round(values), np.nan, e) for e, values in zip((w, v), law.constants[1::2], strict=True)
-    )
+    # Round exponents are fixed by choice; others were fixed at values from an earlier fit.
+    for e, values in zip((w, v), law.constants[1::2], strict=True):
+        e[(e == 0.0) & (np.round(values, 6) != values) & ~np.isin(values, list(SIMPLE))] = np.nan
     if user.stoichiometry is None:
         total[tuple(places[0].T)] = known.transformed(jacobian[:n_a]).deviations()
     else:
@@ -452,12 +452,6 @@ def without_rounding(values: Array) -> Array:
     """
     written = np.array([float(f"{value:.13g}") for value in values.ravel()]).reshape(values.shape)
     return np.where(np.abs(written - values) <= 2e-15 * np.abs(values), written, values)
-
-
-def _round(exponents: Array) -> Mask:
-    """Mask the round exponents, which are fixed by choice; others were fixed at values from an earlier fit."""
-    round_ones: Mask = (np.round(exponents, 6) == exponents) | np.isin(exponents, list(SIMPLE))
-    return round_ones
 
 
 def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:

@@ -36,10 +36,8 @@ from odediscovery.runtime.monitor import check_time
 
 # Most coefficients over all equations of a library.
 MOST_COEFFICIENTS = 200
-# Ridge of normal equations [squares of a column].
-RIDGE = 1e-10
-# Most blocks of a set; sets of each size with as many steps that grow on; extensions of each, with steps and without.
-MOST_OF_SET, BEAM, CHILDREN = 4, (80, 40, 20), 12
+# Sets of one, two and more blocks, with as many steps, that grow on.
+BEAM = (80, 40, 20)
 # A column with a smaller share of its square outside of a set explains nothing beside it.
 OUTSIDE = 1e-10
 # Blocks whose products are held at a time; memory.
@@ -196,7 +194,7 @@ def _eliminated(columns: Array, y: Array) -> list[tuple[Array, float]]:
     while len(of_kept):
         check_time()
         x = scaled[:, of_kept]
-        inverse = np.linalg.pinv(x.T @ x + RIDGE * np.eye(len(of_kept)), hermitian=True)
+        inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(of_kept)), hermitian=True)
         solution = inverse @ (x.T @ y)
         a = nothing.copy()
         a[kept[of_kept]] = solution / scale[kept[of_kept]]
@@ -272,13 +270,14 @@ def block_sets(
     kinds: Indices,
     misfit: Callable[[Array], Array],
     most: float = np.inf,
-    largest: int = MOST_OF_SET,
+    largest: int = 4,
 ) -> list[tuple[int, ...]]:
     """The best sets of a few blocks of columns, of any size up to the largest, the best first.
 
         minimise  misfit(min_a |y - sum_{c in S} X_c a_c|^2) + sum_{c in S} charge_c
 
-    Sets grow by one block at a time, the best few of each size, and then lose one. Columns after the first of a block
+    Sets grow by one block at a time, by a dozen with steps and a dozen without, the best few of each size, and then
+    lose one. Columns after the first of a block
     are steps of its constants, which flatter it: sets with as many such blocks are compared with each other.
 
     Args:
@@ -316,7 +315,7 @@ def block_sets(
             value[np.arange(len(part))[:, None], part] = np.inf
             for flattered in (False, True):
                 own_value = np.where(steps == flattered, value, np.inf)
-                of, j = of_each_kind(own_value, kinds, CHILDREN) if size else np.nonzero(np.isfinite(own_value))
+                of, j = of_each_kind(own_value, kinds, 12) if size else np.nonzero(np.isfinite(own_value))
                 sets.append(np.column_stack([part[of], j]))
                 of_sets.append(value[of, j])
         beam, value = _ranked(
