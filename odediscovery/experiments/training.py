@@ -79,7 +79,12 @@ class Setting:
     project: bool = True
     anneal: float = 1.0  # share of the steps after which the rate falls linearly to 0; 1: never
     cosine: bool = False  # instead, the rate falls to a fiftieth as half a cosine
-    watch_every: int = 0  # steps between two calls of `watch`
+    checks: int = 1  # how often `watch` is called
+    # Of our training: starts of every run, at the most, Adam steps of each, and what follows by Levenberg-Marquardt.
+    starts: int = 8
+    our_steps: int = 1000
+    refit_samples: int = 1024
+    refit_steps: int = 60
 
     def falling(self, step: int) -> float:
         """Rate at a step, counted from 0, as a share of the first one."""
@@ -94,16 +99,6 @@ class Setting:
     def row(self) -> Row:
         """Columns of the training in the row of a run."""
         return {"steps": self.steps, "rate": self.rate, "method": self.method}
-
-
-@dataclass(frozen=True)
-class OurSetting(Setting):
-    """`Setting` with our training: several starts of every run by Adam, then Levenberg-Marquardt."""
-
-    starts: int = 8  # largest number for each run
-    our_steps: int = 1000  # Adam steps of a start
-    refit_samples: int = 1024
-    refit_steps: int = 60
 
 
 def rows_of(columns: dict[str, Any], shared: Row) -> list[Row]:
@@ -155,6 +150,13 @@ def stack(runs: int, source: torch.Generator | None, model: str, *widths: int) -
     return chain(runs, source, *parts)
 
 
+def open_gates(unit: Any) -> Any:
+    """Set the gates of a power unit to 1 for good."""
+    unit.gate.data.fill_(1.0)
+    unit.gate.requires_grad_(False)
+    return unit
+
+
 def layers(network: nn.Module) -> list[AbstractUnit]:
     """The units of a network."""
     return [unit for unit in network.modules() if isinstance(unit, AbstractUnit)]
@@ -195,6 +197,11 @@ def count_parameters(network: nn.Sequential) -> Tensor:
 def grown_tenfold(step: int, low: float, high: float) -> float:
     """A weight that grows tenfold every 10,000 steps from low to high (Neural Power Units, Table A6; Mistry et al.)."""
     return min(low * 10.0 ** (step // 10_000), high)
+
+
+def ramp(at: float, begin: float, end: float) -> float:
+    """A weight that grows linearly from 0 at `begin` to 1 at `end`."""
+    return min(max((at - begin) / (end - begin), 0.0), 1.0)
 
 
 def inalu_penalty(network: nn.Sequential, step: int, steps: int, summed: bool = False) -> Tensor:
@@ -238,6 +245,7 @@ def train(
     weights = [p for p in network.parameters() if p.requires_grad]
     optimiser = OPTIMISERS[training.method](weights, lr=training.rate, foreach=True)
     schedule = training.schedule(optimiser)
+    every = max(training.steps // training.checks, 1)
     job.monitor.stage(name or job.name, training.steps)
     for step in range(training.steps):
         x, y = (part.to(place) for part in draw())
@@ -248,7 +256,7 @@ def train(
         schedule.step()
         for unit in layers(network) if training.project else ():
             unit.project_()
-        if watch is not None and (step + 1) % training.watch_every == 0:
+        if watch is not None and (step + 1) % every == 0:
             with torch.no_grad():
                 watch(step + 1, loss.detach())
         if step % 100 == 0:
@@ -358,9 +366,7 @@ def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Seque
         own = products.weight.gather(2, best[:, None]).clamp(0.02, 1.0)
         factors.weight.data.copy_(own)
         return nn.Sequential(first, factors)
-    powers = RealNPU(kept, 1, members=members, dtype=torch.float64)
-    powers.gate.data.fill_(1.0)
-    powers.gate.requires_grad_(False)
+    powers = open_gates(RealNPU(kept, 1, members=members, dtype=torch.float64))
     _regress(first, powers, x, y)
     return nn.Sequential(first, powers)
 

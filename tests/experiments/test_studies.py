@@ -30,6 +30,7 @@ from odediscovery.experiments.training import (
     grown_tenfold,
     inalu_penalty,
     l1,
+    ramp,
     refit,
     train,
     uniform,
@@ -64,6 +65,7 @@ def test_rates_fall_to_nothing_and_weights_grow_tenfold():
     constant, falling = Setting(steps=100), Setting(steps=100, anneal=0.5)
     assert [constant.falling(s) for s in (0, 99)] == [1.0, 1.0]
     assert [falling.falling(s) for s in (0, 50, 75, 100)] == [1.0, 1.0, 0.5, 0.0]
+    assert [ramp(step, 50, 75) for step in (0, 50, 60, 75, 100)] == [0.0, 0.0, 0.4, 1.0, 1.0]
     assert [grown_tenfold(s, 1e-5, 1e-3) for s in (0, 9_999, 10_000, 90_000)] == pytest.approx([1e-5, 1e-5, 1e-4, 1e-3])
 
 
@@ -121,8 +123,6 @@ def test_subsets_overlap_by_half_and_sparsity_is_the_farthest_weight():
     network[0].weight.data.copy_(tensor([[1.0, -1.0]], [[0.9, 0.0]]))
     network[1].weight.data.fill_(1.0)
     assert subset_sums.sparsity(network).tolist() == pytest.approx([0.0, 0.1])
-    grown = [subset_sums.Setting().weight(step, (50, 75)) for step in (0, 50, 75, 100)]
-    assert grown == [0.0, 0.0, 10.0, 10.0]
 
 
 def test_our_training_leaves_hidden_units_out_that_a_product_does_not_need():

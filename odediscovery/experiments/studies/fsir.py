@@ -29,8 +29,9 @@ from scipy.stats import ks_2samp
 from odediscovery.bench.success import WIDTHS, success_rate
 from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find
 from odediscovery.experiments.figures import POINTS, STYLE, Cloud, fronts_figure
+from odediscovery.experiments.tables import markdown, number
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.chain import Layer, Network, network_of

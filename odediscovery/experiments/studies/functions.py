@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any, ClassVar
 
@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments import training as nets
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, columns, find, number, pivot, tally
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, columns, find
 from odediscovery.experiments.figures import ERROR_ENDS, Panel, panels_figure
+from odediscovery.experiments.tables import number, pivot, tally
 from odediscovery.experiments.training import ACTIVATIONS, Setting
 from odediscovery.units import UNITS, AbstractUnit, Dense
 
@@ -73,11 +74,9 @@ class Extrapolation(Identity):
     axes: ClassVar = {"model": (*ACTIVATIONS, "NAC", "NALU")}
 
     def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
+        widths, training = (1, 8, 8, 1), replace(how, rate=1e-3, method="sgd", clip=1.0)
         if model in UNITS:
-            training = replace(how, rate=1e-2, method="rmsprop", loss="smooth-l1")
-        else:
-            training = replace(how, rate=1e-3, method="sgd", clip=1.0)
-        widths = (1, 1) if model in UNITS else (1, 8, 8, 1)
+            widths, training = (1, 1), replace(how, rate=1e-2, method="rmsprop", loss="smooth-l1")
         return nets.stack(how.runs, source, model, *widths), training, {"loss": training.loss}
 
     def line(self, r: Ran) -> dict[str, str]:
@@ -100,11 +99,10 @@ class Extrapolation(Identity):
             f"the least. Failing is taken as an error above {FAILS:.0f} times that inside."
         )
         dense = {r.model: r.median("error outside") for r in ran if r.model not in UNITS}
-        order = sorted(dense, key=lambda model: dense[model])
+        order = sorted(dense, key=dense.__getitem__)
         if "PReLU" in order and len(order) > 1:
             listed = ", ".join(f"{model} {number(dense[model])}" for model in order)
-            place = order.index("PReLU") + 1
-            text += f" Ours, by error outside: {listed}; PReLU is number {place} of {len(order)}."
+            text += f" Ours, by error outside: {listed}; PReLU is number {order.index('PReLU') + 1} of {len(order)}."
         return text + "\n"
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
@@ -180,19 +178,9 @@ INPUTS = {"static": 10, "recurrent": 4}
 SUBSETS = {"static": (slice(0, 5), slice(3, 8)), "recurrent": (slice(0, 2), slice(1, 3))}
 LIMITS = {"static": ((1.0, 2.0), (2.0, 6.0)), "recurrent": ((0.1, 0.2), (0.1, 0.2))}
 LENGTHS = {"static": (1, 1), "recurrent": (10, 100)}
-
-
-@dataclass(frozen=True)
-class FunctionSetting(Setting):
-    """Our own settings, since the sources do not describe the training."""
-
-    runs: int = 10
-    points: int = 500
-    anneal: float = 0.5
-    recurrent_steps: int = 2000  # gradient steps on sequences
-    recurrent_clip: float = 0.1  # largest entry of a gradient on sequences
-    width: int = 8
-    drawn: int = 30  # untrained nets, whose median error is 100 %
+# Hidden width, and largest entry of a gradient on sequences; quick and in full: gradient steps on sequences, and number
+# of untrained nets, whose median error is 100 %. All are our own, since the sources do not describe the training.
+WIDTH, CLIP, RECURRENT_STEPS, UNTRAINED = 8, 0.1, (4, 2000), (4, 30)
 
 
 class Recurrent(nn.Module):
@@ -204,8 +192,7 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The output after the last step."""
-        state = x.new_zeros(self.output.members, x.shape[1], self.output.n_in)
-        memory = state
+        state = memory = x.new_zeros(self.output.members, x.shape[1], self.output.n_in)
         for step in x.reshape(*x.shape[:2], -1, self.inputs).expand(len(state), -1, -1, -1).unbind(dim=-2):
             if isinstance(self.cell, LSTM):
                 state, memory = self.cell(torch.cat([step, state], dim=-1), memory)
@@ -244,8 +231,8 @@ class SimpleFunctions(Experiment):
 
     name = "simple-functions"
     title = "Simple functions, static and recurrent (seminar; Trask et al., Table 1)"
-    full = FunctionSetting()
-    quick = replace(full, runs=2, steps=40, recurrent_steps=4, batch=16, points=40, drawn=4)
+    full = Setting(runs=10, points=500, anneal=0.5)
+    quick = replace(full, runs=2, steps=40, batch=16, points=40)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         return [
@@ -256,14 +243,14 @@ class SimpleFunctions(Experiment):
         ]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how, kind, task = self.how(job.plan), job.batch["kind"], job.batch["task"]
-        network = build(kind, job.model, how.width, how.runs, job.source)
+        how, full, kind, task = self.how(job.plan), job.plan.full, job.batch["kind"], job.batch["task"]
+        network = build(kind, job.model, WIDTH, how.runs, job.source)
         tests = [drawn(kind, task, far, how.points, job.fresh("test")) for far in (0, 1)]
         simplest = "ReLU6" if kind == "static" else "LSTM"
-        random = build(kind, simplest, how.width, how.drawn, job.plan.generator({}, kind))
+        random = build(kind, simplest, WIDTH, UNTRAINED[full], job.plan.generator({}, kind))
         if kind == "recurrent":
             # Gradients are clipped, since rectified sums over many steps may explode.
-            how = replace(how, steps=how.recurrent_steps, clip=how.recurrent_clip)
+            how = replace(how, steps=RECURRENT_STEPS[full], clip=CLIP)
         scale = [nets.errors(random, *test)[:, 0].median() for test in tests]
         nets.train(network, lambda: drawn(kind, task, 0, how.batch, job.source), how, job)
         ours = [100.0 * nets.errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
@@ -275,7 +262,7 @@ class SimpleFunctions(Experiment):
             cells = {}
             for (far, name), (i, task), model in product(enumerate(REACHES), enumerate(FUNCTIONS), models):
                 r, published = find(ran, kind=kind, model=model, task=task), FUNCTIONS_PUBLISHED[kind, model][far][i]
-                ours = "-" if r is None else f"{_shown(r.median(name))}; {_shown(float(r.column(name).min()))}"
+                ours = "-" if r is None else f"{_shown(r.median(name))}; {_shown(r.column(name).min())}"
                 cells[f"{kind}, {name}, {task}", model] = f"{_shown(published)} / {ours}"
             text += "\n" + pivot("task", cells)
         return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,21 +12,10 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot, smooth_l1_loss
 
 from odediscovery.experiments import training as nets
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Job,
-    Plan,
-    Ran,
-    Row,
-    columns,
-    markdown,
-    number,
-    tally,
-    wilson,
-)
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, columns, having
 from odediscovery.experiments.figures import ERROR_ENDS, PER_CENTS, Panel, panels_figure
 from odediscovery.experiments.studies.digits import divided, handwritten, origins
+from odediscovery.experiments.tables import markdown, number, tally, wilson
 from odediscovery.experiments.training import Draw, Setting
 from odediscovery.units import UNITS, AbstractUnit
 from odediscovery.units.base import redraw
@@ -57,20 +46,12 @@ RANGES = {"NAC": ((20.0, 40.0), (0.0, 60.0)), "NALU": ((1.0, 5.0), (0.5, 8.0))}
 TOLERANCE, SOLVED = 0.01, 99.0
 
 
-# Numbers of operands, as in the report; test samples, and samples of the losses by which members are redrawn, which the
-# report does not state.
+# Numbers of operands, as in the report; test samples, samples of the losses by which members are redrawn and steps
+# between them, which the report does not state.
 OPERANDS = {"NAC": tuple(range(1, 11)), "NALU": (2, 5)}
-SAMPLES, HELD_OUT = 10_000, 1_000
-
-
-@dataclass(frozen=True)
-class OperandsSetting(Setting):
-    """Gradient steps of each unit, and variants of the NALU."""
-
-    runs: int = 10
-    nac_steps: int = 4_000
-    nalu_steps: int = 8_000
-    variants: tuple[str, ...] = VARIANTS
+SAMPLES, HELD_OUT, CHECKED = 10_000, 1_000, 200
+# Gradient steps, quick and in full.
+STEPS = {"NAC": (1_500, 4_000), "NALU": (2_400, 8_000)}
 
 
 class Operands(Experiment):
@@ -85,16 +66,16 @@ class Operands(Experiment):
 
     name = "operands"
     title = "NAC and NALU by operation and number of operands (NAC/NALU report, Secs. 3 to 5)"
-    full = OperandsSetting()
+    full = Setting(runs=10)
     # At a higher, falling rate a minute is enough to show what each unit can and cannot learn.
-    quick = replace(full, variants=("plain", "both"), runs=3, nac_steps=1_500, nalu_steps=2_400, rate=3e-2, anneal=0.5)
+    quick = replace(full, runs=3, rate=3e-2, anneal=0.5)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
-        how = self.how(plan)
+        variants = VARIANTS if plan.full else ("plain", "both")
         nac = [*((t, n) for t in ("+", "-") for n in OPERANDS["NAC"]), ("signed", len(SIGNED))]
         nalu = [(t, n) for n in OPERANDS["NALU"] for t in NALU_TASKS]
         return [{"unit": "NAC", "task": t, "operands": str(n)} for t, n in nac] + [
-            {"unit": "NALU", "variant": v, "task": t, "operands": str(n)} for v in how.variants for t, n in nalu
+            {"unit": "NALU", "variant": v, "task": t, "operands": str(n)} for v in variants for t, n in nalu
         ]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
@@ -110,8 +91,8 @@ class Operands(Experiment):
         again = None
         if variant in ("reinitialised", "both"):
             again = Reinitialisation(unit, *draw(1, HELD_OUT, inside, job.source)(), job.source)
-        steps = how.nac_steps if kind == "NAC" else how.nalu_steps
-        training = replace(how, steps=steps, method="rmsprop", loss="smooth-l1", watch_every=200)
+        steps = STEPS[kind][job.plan.full]
+        training = replace(how, steps=steps, method="rmsprop", loss="smooth-l1", checks=steps // CHECKED)
         nets.train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
         if again is not None:
             again.finish()
@@ -129,11 +110,12 @@ class Operands(Experiment):
         return nets.rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        nac = markdown([_nac_line(r) for r in having(ran, unit="NAC")])
         return (
             f"Accuracy: test samples in per cent whose error is below {100 * TOLERANCE:.0f} % of "
             f"the true value, median of the runs; solved: runs of at least {SOLVED:.0f} %, behind "
             "it the 95 % interval of their share.\n\n"
-            f"{_nac_table(ran)}\nNALU: median, best run and solved runs of each variant.\n\n"
+            f"{nac}\nNALU: median, best run and solved runs of each variant.\n\n"
             f"{_nalu_table(ran)}\nThe exponents of one NALU are below 1 in size: the square is "
             "beyond it, and how the report came to its accuracy there is not said.\n"
         )
@@ -200,22 +182,17 @@ def _per_cent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def _nac_table(ran: Sequence[Ran]) -> str:
-    rows = []
-    for r in (r for r in ran if r.batch["unit"] == "NAC"):
-        task, solved = r.batch["task"], r.column("accuracy") >= SOLVED
-        low, high = wilson(int(solved.sum()), len(solved))
-        published = NAC_PUBLISHED.get((task, int(r.batch["operands"])))
-        rows.append(
-            {
-                "unit, task, operands": r.name,
-                "published, %": "weights ±1" if task == "signed" else _per_cent(published),
-                "ours, %": _per_cent(r.median("accuracy")),
-                "solved": f"{tally(solved)} ({100 * low:.0f} to {100 * high:.0f} %)",
-                "largest weight error": number(r.median("weight error")),
-            }
-        )
-    return markdown(rows)
+def _nac_line(r: Ran) -> dict[str, str]:
+    task, solved = r.batch["task"], r.column("accuracy") >= SOLVED
+    low, high = wilson(solved)
+    published = NAC_PUBLISHED.get((task, int(r.batch["operands"])))
+    return {
+        "unit, task, operands": r.name,
+        "published, %": "weights ±1" if task == "signed" else _per_cent(published),
+        "ours, %": _per_cent(r.median("accuracy")),
+        "solved": f"{tally(solved)} ({100 * low:.0f} to {100 * high:.0f} %)",
+        "largest weight error": number(r.median("weight error")),
+    }
 
 
 def _nalu_table(ran: Sequence[Ran]) -> str:
@@ -244,14 +221,6 @@ READ = "held-out digits read right, median (worst to best; 0 for a lost run)"
 HIDDEN, CLASSES = 16, 10
 
 
-@dataclass(frozen=True)
-class Stacking(Setting):
-    """Our settings, except for loss and method; losses are checked `checks` times."""
-
-    points: int = 500
-    checks: int = 50
-
-
 class StackedUnits(Experiment):
     """Stacked units whose intermediate results may explode, and products of inputs of both signs.
 
@@ -269,7 +238,8 @@ class StackedUnits(Experiment):
     name = "stacked-units"
     title = "Stacked NALUs and signed products (NAC/NALU report, Sec. 6)"
     # For digits, `points` images are held out.
-    full, full_digits = Stacking(steps=10_000), Stacking(runs=10, steps=500, batch=32, rate=1e-3, checks=500)
+    full = Setting(points=500, checks=50)
+    full_digits = replace(full, runs=10, steps=500, batch=32, rate=1e-3, checks=500)
     quick, quick_digits = replace(full, runs=3, steps=100), replace(full_digits, runs=2, steps=10)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
@@ -305,8 +275,7 @@ class StackedUnits(Experiment):
         def watch(step: int, losses: Tensor) -> None:
             lost_at[~losses.isfinite().cpu() & lost_at.isinf()] = float(step)
 
-        loss, every = "cross-entropy" if digits else "smooth-l1", max(how.steps // how.checks, 1)
-        training = replace(how, method="rmsprop", loss=loss, watch_every=every)
+        training = replace(how, method="rmsprop", loss="cross-entropy" if digits else "smooth-l1")
         nets.train(network, draw, training, job, watch=watch)
         with torch.no_grad():
             answers: Tensor = network(x)
@@ -325,20 +294,24 @@ class StackedUnits(Experiment):
 
     def line(self, r: Ran) -> dict[str, str]:
         lost, error = r.column("lost"), r.column("relative error")
-        sums = r.batch["task"] == "sum"
+        task, layers = r.batch["task"], r.batch["layers"]
+        sums, fails = task == "sum", "x^(4^l), may fail" if layers != "1" else "-"
         return {
-            "model and task": f"{r.model}, {r.batch['task']}" + f", {r.batch['layers']} layers" * sums,
-            "published": _published(r.batch),
-            "worst case": number(float(r.rows[0]["worst case"])) if sums else "-",
-            FRESH: number(float(r.column("largest at first").max())),
+            "model and task": f"{r.model}, {task}" + f", {layers} layers" * sums,
+            "published": "-" if r.model != "NALU" else fails if sums else "fails",
+            "worst case": number(r.column("worst case")[0]) if sums else "-",
+            FRESH: number(r.column("largest at first").max()),
             "runs lost": tally(lost),
             f"learned (error below {LEARNED:.0%})": tally(error < LEARNED),
-            "median relative error": number(float(np.median(error))),
+            "median relative error": number(r.median("relative error")),
         }
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        digits = [r for r in ran if r.batch["task"] == "digits"]
-        return super().table(plan, [r for r in ran if r not in digits]) + (_table_of_digits(digits) if digits else "")
+        digits = having(ran, task="digits")
+        text = super().table(plan, [r for r in ran if r not in digits])
+        if digits:
+            text += f"\n{markdown([_digits_line(r) for r in digits])}\nImages: {origins(digits)}.\n"
+        return text
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw all runs: errors of sums over the number of layers, of signed products, and accuracy on digits."""
@@ -355,19 +328,17 @@ class StackedUnits(Experiment):
         return panels_figure(panels, 3, width_ratios=(3, 2, 2))
 
 
-def _table_of_digits(ran: Sequence[Ran]) -> str:
-    rows = []
-    for r in ran:
-        lost, right, at = (r.column(name) for name in ("lost", "accuracy", "lost at"))
-        known = at[np.isfinite(at)]
-        middle, worst, best = (100 * float(of(right)) for of in (np.median, np.min, np.max))
-        cells = {"model and task": f"{r.model}, digits, 3 layers"}
-        cells |= {"published": "fails after the first steps" if r.model == "NALU" else "-"}
-        cells |= {FRESH: number(float(r.column("largest at first").max()))}
-        cells |= {"runs lost": tally(lost) + (f", from step {known.min():.0f} on" if len(known) else "")}
-        cells |= {READ: f"{middle:.1f} % ({worst:.1f} to {best:.1f})"}
-        rows.append(cells)
-    return f"\n{markdown(rows)}\nImages: {origins(ran)}.\n"
+def _digits_line(r: Ran) -> dict[str, str]:
+    lost, right, at = (r.column(name) for name in ("lost", "accuracy", "lost at"))
+    known = at[np.isfinite(at)]
+    middle, worst, best = (100 * of(right) for of in (np.median, np.min, np.max))
+    return {
+        "model and task": f"{r.model}, digits, 3 layers",
+        "published": "fails after the first steps" if r.model == "NALU" else "-",
+        FRESH: number(r.column("largest at first").max()),
+        "runs lost": tally(lost) + (f", from step {known.min():.0f} on" if len(known) else ""),
+        READ: f"{middle:.1f} % ({worst:.1f} to {best:.1f})",
+    }
 
 
 def worst_case(model: str, depth: int) -> float:
@@ -380,14 +351,6 @@ def worst_case(model: str, depth: int) -> float:
     with torch.no_grad():
         found: Tensor = network(torch.full((1, 1, WIDTH), INSIDE[1])).max()
     return float(found.nan_to_num(LOST, LOST))
-
-
-def _published(batch: dict[str, str]) -> str:
-    if batch["model"] != "NALU":
-        return "-"
-    if batch["task"] == "product":
-        return "fails"
-    return "x^(4^l), may fail" if int(batch["layers"]) > 1 else "-"
 
 
 def _samples(task: str, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:

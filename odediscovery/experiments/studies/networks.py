@@ -25,8 +25,9 @@ from odediscovery.bench.scores import score
 from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, pivot, tally
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row
 from odediscovery.experiments.figures import PER_CENTS, Panel, panels_figure
+from odediscovery.experiments.tables import pivot, tally
 from odediscovery.laws.equations import Equations
 from odediscovery.neural.equations import equations
 from odediscovery.neural.prune import prune

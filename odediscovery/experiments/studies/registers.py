@@ -13,8 +13,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number, tally
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, having
 from odediscovery.experiments.figures import Panel, panels_figure
+from odediscovery.experiments.tables import number, tally
 from odediscovery.experiments.training import Setting, chain, layers, parameters_of, rows_of, train, uniform
 from odediscovery.units import NSR, Dense
 
@@ -100,15 +101,10 @@ class Comparisons(Experiment):
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, register, task = self.how(job.plan), job.model == "NSR", job.batch["task"]
-        shared: Row = {"batch": how.batch}
-        if register:
-            options = {"scale": 3.0, "redundancy": 8}
-            network = chain(how.runs, job.source, (NSR, 2, 1, options))
-            shared |= options
-        else:
-            tanh, sigmoid = {"activation": "tanh"}, {"activation": "sigmoid"}
-            dense = (Dense, 2, WIDTH, tanh), (Dense, WIDTH, WIDTH, tanh), (Dense, WIDTH, 1, sigmoid)
-            network = chain(how.runs, job.source, *dense)
+        options: Row = {"scale": 3.0, "redundancy": 8} if register else {}
+        tanh, sigmoid = {"activation": "tanh"}, {"activation": "sigmoid"}
+        dense = (Dense, 2, WIDTH, tanh), (Dense, WIDTH, WIDTH, tanh), (Dense, WIDTH, 1, sigmoid)
+        network = chain(how.runs, job.source, *([(NSR, 2, 1, options)] if register else dense))
 
         def draw() -> tuple[Tensor, Tensor]:
             x = pairs((how.runs, how.batch), LOW, HIGH, equal_share(task), job.source)
@@ -121,7 +117,7 @@ class Comparisons(Experiment):
             f"accuracy {name}": accuracy(network, task, pairs((1, how.points), *ends, 1 / 2, source))
             for name, ends in zip(RANGES, limits, strict=True)
         }
-        return rows_of({**columns, "relation": _relations(network)}, how.row() | shared), {}
+        return rows_of({**columns, "relation": _relations(network)}, how.row() | {"batch": how.batch} | options), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         model, task = r.model, r.batch["task"]
@@ -146,7 +142,7 @@ class Comparisons(Experiment):
         """Draw accuracy over magnitude, a panel for each task."""
         panels = []
         for task in TASKS:
-            own = [r for r in ran if r.batch["task"] == task]
+            own = having(ran, task=task)
             values = {(name, r.model): r.column(f"accuracy {name}") for name in RANGES for r in own}
             published = {(RANGES[i], r.model): PUBLISHED[r.model, task][i] for i in range(len(RANGES)) for r in own}
             axis = {"ylabel": "accuracy", "xlabel": "largest magnitude of the integers"}
@@ -240,7 +236,7 @@ class StatusRegisters(Experiment):
         for title, tasks in (("inequalities", INEQUALITIES), ("= and ≠", EQUALITIES)):
             values = {}
             for scale, (inputs, copies) in product(SCALES, KINDS):
-                done = [r for task in tasks if (r := find(ran, inputs=inputs, copies=copies, task=task))]
+                done = [r for task in tasks for r in having(ran, inputs=inputs, copies=copies, task=task)]
                 if done:
                     means = np.array([_mean(r, "far", scale) for r in done])
                     values[number(scale), f"{inputs}, {copies} {'copy' if copies == '1' else 'copies'}"] = means

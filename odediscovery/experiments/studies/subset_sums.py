@@ -21,22 +21,10 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments import training as nets
-from odediscovery.experiments.base import (
-    OURS,
-    Arrays,
-    Experiment,
-    Job,
-    Plan,
-    Ran,
-    Row,
-    find,
-    markdown,
-    number,
-    pivot,
-    share,
-)
+from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, having
 from odediscovery.experiments.figures import PER_CENTS, SHARES, Panel, panels_figure
-from odediscovery.experiments.training import WEIGHT_ERROR
+from odediscovery.experiments.tables import markdown, number, pivot, share
+from odediscovery.experiments.training import WEIGHT_ERROR, ramp
 from odediscovery.units import NAU, NMU, UNITS, Linear, glorot
 from odediscovery.units.nac import accumulator
 
@@ -47,6 +35,8 @@ Operation = Callable[[Tensor, Tensor], Tensor]
 OPERATIONS: dict[str, Operation] = {"+": torch.add, "-": torch.sub, "×": torch.mul, FOUR: torch.mul}
 # Initial weights of the NMU in this paper: in the middle half of [0, 1].
 MIDDLE = partial(nn.init.uniform_, a=0.25, b=0.75)
+# Final weight of the sparsity regulariser.
+SPARSE = 10.0
 # Ours: rate, and shares of the steps between which the regulariser grows.
 OUR_RATE, OUR_GROWTH = 1e-2, (0.2, 0.4)
 # Weights of the residuals of whole numbers in successive refits: an error of 0.5 in one weight of a hundred changes the
@@ -55,7 +45,7 @@ WHOLES = (0.003, 0.03, 0.1)
 
 
 @dataclass(frozen=True)
-class Setting(nets.OurSetting):
+class Setting(nets.Setting):
     """Settings of Sec. 4.1 of Madsen and Johansen, with their code's defaults, and of our training."""
 
     runs: int = 50
@@ -64,14 +54,8 @@ class Setting(nets.OurSetting):
     rate: float = 1e-3
     batch: int = 128
     refit_samples: int = 400
-    sparse: float = 10.0  # weight of the sparsity regulariser, which grows between the two steps `growth`
-    growth: tuple[float, float] = (1e6, 2e6)
-    checks: int = 200  # how often a run is tested
-
-    def weight(self, at: float, growth: tuple[float, float]) -> float:
-        """Weight of the regulariser at a step, or at a share of the steps: 0, then linearly to `sparse`."""
-        low, high = growth
-        return self.sparse * min(max((at - low) / (high - low), 0.0), 1.0)
+    growth: tuple[float, float] = (1e6, 2e6)  # steps between which the sparsity regulariser grows
+    checks: int = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,22 +118,19 @@ def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequen
     """Train and score the runs of a batch: a published network as its authors do, or the unit `ours` as we do."""
     test = data.draw(data.outside, how.points, job.source)
     limit = threshold(data.task, test[0], data.chosen)
-    if ours:
-        network, taken = train_ours(ours, data, how, job)
-    else:
-        network = published()
+    network, taken = train_ours(ours, data, how, job) if ours else (published(), None)
     watched = Watched(data.draw(data.inside, how.points, job.source), test, limit)
-    if ours:
+    if taken is not None:
         watched.look(0, network)
         watched.solved = torch.where(watched.won, taken, torch.nan)
         return watched
     nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
-        replace(how, watch_every=max(how.steps // how.checks, 1)),
+        how,
         job,
         watch=lambda step, _loss: watched.look(step, network),
-        penalty=lambda step: how.weight(step, how.growth) * nets.regulariser(network),
+        penalty=lambda step: SPARSE * ramp(step, *how.growth) * nets.regulariser(network),
     )
     return watched
 
@@ -184,7 +165,7 @@ def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: 
         replace(how, steps=how.our_steps, rate=OUR_RATE, loss="relative", anneal=0.5),
         job,
         name=f"{job.name}, {name}: Adam",
-        penalty=lambda s: how.weight(s / how.our_steps, OUR_GROWTH) * last.regulariser(nets.parameters_of(last)),
+        penalty=lambda s: SPARSE * ramp(s / how.our_steps, *OUR_GROWTH) * last.regulariser(nets.parameters_of(last)),
     )
     job.monitor.stage(f"{job.name}, {name}: Levenberg-Marquardt", len(WHOLES))
     x, y = data.draw(data.inside, how.refit_samples, job.source)
@@ -290,9 +271,8 @@ class StaticArithmetic(Experiment):
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         ours = [(model + OURS, task) for model, task in STATIC_PUBLISHED if model in ("NAU", "NMU")]
         # Batches of few steps that solve the task come first.
-        published = sorted(
-            STATIC_PUBLISHED, key=lambda key: (steps_of(*key) != ENOUGH[0], key[1] != FOUR, steps_of(*key))
-        )
+        place = lambda key: (steps_of(*key) != ENOUGH[0], key[1] != FOUR, steps_of(*key))  # noqa: E731
+        published = sorted(STATIC_PUBLISHED, key=place)
         return [{"model": model, "task": task} for model, task in ours + published]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
@@ -302,13 +282,8 @@ class StaticArithmetic(Experiment):
         # Drawn before the test samples.
         network = two_layers(model, data.chosen.shape[1], how.runs, job.source)
         watched = judged(data, how, job, lambda: network, model if ours else "")
-        columns = {
-            "success": watched.won.int(),
-            "solved at": watched.solved,
-            "sparsity error": watched.sparse,
-            "test mse": watched.error,
-            "threshold": watched.limit,
-        }
+        columns = {"success": watched.won.int(), "solved at": watched.solved, "sparsity error": watched.sparse}
+        columns |= {"test mse": watched.error, "threshold": watched.limit}
         steps, rate = (how.our_steps, OUR_RATE) if ours else (how.steps, how.rate)
         return nets.rows_of(columns, {"steps": steps, "rate": rate}), {}
 
@@ -337,7 +312,7 @@ class StaticArithmetic(Experiment):
         panels, axis = [], {"xlabel": "step", "ylabel": "share solved", "ylim": SHARES}
         for task in OPERATIONS:
             curves = {}
-            for r in (r for r in ran if r.batch["task"] == task):
+            for r in having(ran, task=task):
                 solved = r.column("solved at")
                 done = np.sort(solved[np.isfinite(solved)])
                 x = np.append(np.insert(done, 0, 0.0), float(r.rows[0]["steps"]))
@@ -430,12 +405,11 @@ class ProductSweeps(Experiment):
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         text = f"Runs of {len(ran[0].rows)} that succeed; in parentheses the median step after which they do.\n"
         for name, values in SWEEPS.items():
-            own = [r for value in values for model in MODELS if (r := find(ran, sweep=name, value=value, model=model))]
+            own = [r for value in values for model in MODELS for r in having(ran, sweep=name, value=value, model=model)]
             text += "\n" + pivot(name, {(f"{name} {r.batch['value']}", r.batch["model"]): _cell(r) for r in own})
         rows = []
         for (model, task), published in GATING.items():
-            r = find(ran, sweep="gate", value=task, model=model)
-            if r is not None:
+            for r in having(ran, sweep="gate", value=task, model=model):
                 named = "gate of NAU and NMU" if model == "gated" else "NMU" if task == "×" else "NAU"
                 cells = {"second layer and task": f"{named}, {task}", "published (5e6 steps)": published}
                 rows.append(cells | {"ours": _cell(r), "95 %": share(r.column("success"))})
@@ -446,7 +420,7 @@ class ProductSweeps(Experiment):
         axis = {"ylabel": "success, %", "ylim": PER_CENTS}
         panels = []
         for name, values in SWEEPS.items():
-            done = [r for value in values for r in ran if (r.batch["sweep"], r.batch["value"]) == (name, value)]
+            done = [r for value in values for r in having(ran, sweep=name, value=value)]
             means = {(r.batch["value"], r.batch["model"]): np.array([100.0 * r.column("success").mean()]) for r in done}
             panels.append(Panel(name, means, kind="lines", axis=axis))
         return panels_figure(panels, 2)
@@ -454,15 +428,12 @@ class ProductSweeps(Experiment):
 
 def posed(batch: dict[str, str], runs: int, source: torch.Generator) -> tuple[Data, int]:
     """Draw the data of a batch, with its hidden size; parameters that are not swept have their defaults."""
-    name, value = batch["sweep"], batch["value"]
-    task = value if name == "gate" else "×"
-    inputs = int(value) if name == "inputs" else INPUTS
-    chosen = subsets(task, runs, source, inputs, float(value) if name == "overlap" else OVERLAP)
-    hidden = int(value) if name == "hidden size" else ProductSweeps.full.hidden
-    if name != "range":
-        return Data(task, chosen), hidden
-    low, high = map(float, value.split(" to "))
-    return Data(task, chosen, (low, high), OUTSIDE[value]), hidden
+    swept = {batch["sweep"]: batch["value"]}
+    task, trained = swept.get("gate", "×"), swept.get("range", "1 to 2")
+    inputs, overlap = int(swept.get("inputs", INPUTS)), float(swept.get("overlap", OVERLAP))
+    low, high = map(float, trained.split(" to "))
+    data = Data(task, subsets(task, runs, source, inputs, overlap), (low, high), OUTSIDE[trained])
+    return data, int(swept.get("hidden size", ProductSweeps.full.hidden))
 
 
 def _network(data: Data, how: Setting, job: Job) -> nn.Sequential:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from torch import Tensor
 
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, having
 from odediscovery.experiments.figures import STYLE, THICK, THIN, Panel, draw_surface, page, panels_figure
+from odediscovery.experiments.tables import markdown, number
 from odediscovery.experiments.training import fresh, parameters_of, uniform
 from odediscovery.plots.axes import COLOURS, INK, MUTED, empty_figure
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
@@ -74,8 +74,8 @@ class GradientSurface(Experiment):
             "largest value drawn": "largest",
             "loss at the solution": "loss at solution",
         }
-        cells = {head: number(float(r.column(name)[0]), 3) for head, name in columns.items()}
-        return {"panel": r.batch["panel"], "published": PUBLISHED[r.batch["panel"]], **cells}
+        cells = {head: number(r.column(name)[0], 3) for head, name in columns.items()}
+        return {"panel": r.name, "published": PUBLISHED[r.name], **cells}
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw three panels of gradient norms and four of losses."""
@@ -95,7 +95,7 @@ class GradientSurface(Experiment):
             figure.colorbar(image, ax=axis, extend="max", label="gradient norm" if gradient else "RMS loss")
             if gradient:
                 axis.axhline(PLATEAU, color="white", ls=":")
-                axis.set_title(f"{panel}\nmedian {number(float(r.rows[0]['plateau']))} above the line")
+                axis.set_title(f"{panel}\nmedian {number(r.column('plateau')[0])} above the line")
         return figure
 
     def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
@@ -169,10 +169,12 @@ def diagram_figure(unit: AbstractPowerUnit) -> Figure:
         if "gate" in boxes:
             corner = boxes["gate"][0] - 0.5, -EDGE
             axes.add_patch(Rectangle(corner, 1.0, 2 * EDGE, fill=False, hatch="///", ec=to_rgba(MUTED, FILL), lw=0.0))
-        for name, box in boxes.items():
-            _draw_box(axes, name, *box)
+        outlines = {name: _draw_box(axes, name, *box) for name, box in boxes.items()}
         for start, end in arrows:
-            _draw_arrow(axes, start, end)
+            one, other = outlines[start], outlines[end]
+            arrow = {"arrowstyle": "->", "color": MUTED, "lw": THIN, "shrinkA": 0.0, "shrinkB": 0.0}
+            arrow |= {"patchA": one.get_bbox_patch(), "patchB": other.get_bbox_patch()}
+            axes.annotate("", other.get_position(), one.get_position(), arrowprops=arrow)
     return figure
 
 
@@ -214,18 +216,12 @@ def diagram(unit: AbstractPowerUnit) -> tuple[Mapping[str, Box], list[tuple[str,
     return boxes, arrows
 
 
-def _draw_box(axes: Axes, name: str, x: float, y: float, words: str, colour: str) -> None:
+def _draw_box(axes: Axes, name: str, x: float, y: float, words: str, colour: str) -> Text:
     # A white box below hides the hatching.
     for face, edge in (("white", "none"), (to_rgba(colour, FILL), colour)):
         box = {"boxstyle": "round,pad=0.4", "fc": face, "ec": edge}
-        axes.text(x, y, words, ha="center", va="center", color=INK, bbox=box, gid=name)
-
-
-def _draw_arrow(axes: Axes, start: str, end: str) -> None:
-    one, other = (next(t for t in reversed(axes.texts) if t.get_gid() == name) for name in (start, end))
-    arrow = {"arrowstyle": "->", "color": MUTED, "lw": THIN, "shrinkA": 0.0, "shrinkB": 0.0}
-    arrow |= {"patchA": one.get_bbox_patch(), "patchB": other.get_bbox_patch()}
-    axes.annotate("", other.get_position(), one.get_position(), arrowprops=arrow)
+        drawn = axes.text(x, y, words, ha="center", va="center", color=INK, bbox=box, gid=name)
+    return drawn
 
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -239,17 +235,8 @@ PARTS = ("target", "own output")
 PRODUCTS = ("MultiplicativeNAC", "NMU")
 # Inputs of the products: around 0, as a network should start, and away from it.
 RANGES = {"around 0": (-1.0, 1.0), "1 to 2": (1.0, 2.0)}
-# Standard errors from 0 within which an expectation counts as 0.
-ZERO = 4.0
-
-
-@dataclass(frozen=True)
-class Draws:
-    """Number of random initialisations of every size, drawn in blocks of members, and of inputs of each."""
-
-    blocks: int = 25
-    members: int = 4000
-    samples: int = 8
+# Standard errors from 0 within which an expectation counts as 0; inputs for each random initialisation.
+ZERO, SAMPLES = 4.0, 8
 
 
 class Expectations(Experiment):
@@ -271,21 +258,20 @@ class Expectations(Experiment):
     name = "expectations"
     title = "Expectations where training begins (slides on Neural Arithmetic Units)"
     trains = False
-    full, quick = Draws(), Draws(blocks=2, members=1000)
+    # Random initialisations of every size: blocks, and members of each.
+    full, quick = (25, 4000), (2, 1000)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         gradients = [{"what": "gradient", "of": name, "part": part} for name in GRADIENTS for part in PARTS]
         return gradients + [{"what": "output", "of": unit, "part": name} for unit in PRODUCTS for name in RANGES]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how, rows, asked = self.how(job.plan), list[Row](), job.batch
+        (blocks, members), measure = self.how(job.plan), {"gradient": gradient, "output": output}[job.batch["what"]]
+        rows: list[Row] = []
         for size in SIZES:
             job.check()
-            if asked["what"] == "gradient":
-                measure = partial(gradient, asked["of"], asked["part"], size, how.members, how.samples)
-            else:
-                measure = partial(output, asked["of"], RANGES[asked["part"]], size, how.members)
-            values, formulas = zip(*(measure(job.source) for _ in range(how.blocks)), strict=True)
+            drawn = [measure(job.batch["of"], job.batch["part"], size, members, job.source) for _ in range(blocks)]
+            values, formulas = zip(*drawn, strict=True)
             every = torch.cat(values)
             rows.append(
                 {
@@ -302,8 +288,8 @@ class Expectations(Experiment):
         return rows, {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        gradients = [_gradient_line(r) for r in ran if r.batch["what"] == "gradient"]
-        outputs = [_output_line(r, row) for r in ran if r.batch["what"] == "output" for row in r.rows[::3]]
+        gradients = [_gradient_line(r) for r in having(ran, what="gradient")]
+        outputs = [_output_line(r, row) for r in having(ran, what="output") for row in r.rows[::3]]
         return (
             "Mean of the gradient in per cent of its mean size, with its standard error; zero: within "
             f"{ZERO:.0f} standard errors for every number of inputs.\n\n{markdown(gradients)}\n{markdown(outputs)}"
@@ -311,44 +297,39 @@ class Expectations(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw means of gradients (left) and of outputs (right) with their errors over the number of inputs."""
-        does_know, outputs = dict[tuple[str, str], Array](), dict[tuple[str, str], Array]()
-        formulas = dict[tuple[str, str], float]()
+        gradients, outputs, formulas = ({} for _ in range(3))
         for r in ran:
-            named, scale = f"{r.batch['of']}, {r.batch['part']}", r.column("mean size")
-            for i, size in enumerate(map(str, SIZES)):
-                mean, error = r.column("mean")[i], ZERO * r.column("standard error")[i]
+            named, errors = f"{r.batch['of']}, {r.batch['part']}", ZERO * r.column("standard error")
+            for i, (size, mean, error) in enumerate(zip(map(str, SIZES), r.column("mean"), errors, strict=True)):
                 if r.batch["what"] == "gradient":
-                    does_know[size, named] = np.array([mean - error, mean, mean + error]) / scale[i]
-                    continue
-                # Means that are not significant are not drawn.
-                outputs[size, named] = np.array([mean if abs(mean) > error else np.nan])
-                formulas[size, named] = r.column("formula")[i]
+                    gradients[size, named] = (mean + error * np.array([-1.0, 0.0, 1.0])) / r.column("mean size")[i]
+                else:
+                    # Means that are not significant are not drawn.
+                    outputs[size, named] = np.array([mean if abs(mean) > error else np.nan])
+                    formulas[size, named] = r.column("formula")[i]
         left = {"xlabel": "inputs", "ylabel": "mean gradient / mean size"}
         right = {"xlabel": "inputs", "ylabel": "E[z]; dotted: its formula", "yscale": "log", "ylim": (1e-9, 1e12)}
         panels = [
-            Panel("does the gradient know the task?", does_know, kind="lines", axis=left),
+            Panel("does the gradient know the task?", gradients, kind="lines", axis=left),
             Panel("outputs of fresh products", outputs, kind="lines", published=formulas, axis=right),
         ]
         return panels_figure(panels, 2)
 
 
-def gradient(
-    name: str, part: str, size: int, members: int, samples: int, source: torch.Generator
-) -> tuple[Tensor, float]:
+def gradient(name: str, part: str, size: int, members: int, source: torch.Generator) -> tuple[Tensor, float]:
     """Gradient d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members], and 0 by the formula."""
     kind, parameter = GRADIENTS[name]
     unit = fresh(members, source, kind, size, 1)
-    x = uniform((members, samples, size), 1.0, 2.0, source)
+    x = uniform((members, SAMPLES, size), 1.0, 2.0, source)
     z, t = unit(x), x.sum(dim=-1, keepdim=True)
     loss = (-2.0 * t * z if part == "target" else z.square()).mean(dim=(-1, -2)).sum()
     (found,) = torch.autograd.grad(loss, parameters_of(unit)[parameter])
     return found.flatten(1).mean(dim=1), 0.0
 
 
-def output(
-    name: str, inside: tuple[float, float], size: int, members: int, source: torch.Generator
-) -> tuple[Tensor, float]:
+def output(name: str, part: str, size: int, members: int, source: torch.Generator) -> tuple[Tensor, float]:
     """Outputs z [members] of a product with fresh weights at random x, and E[z] by the formula."""
+    inside = RANGES[part]
     unit = fresh(members, source, UNITS[name], size, 1)
     z = unit(uniform((members, 1, size), *inside, source)).detach().flatten()
     middle = sum(inside) / 2
