@@ -20,7 +20,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from odediscovery.experiments.figures import STYLE
+from odediscovery.experiments.figures import STYLE, Panel, panels_figure
 from odediscovery.experiments.tables import markdown, median_deviation, spread
 from odediscovery.runtime.monitor import Monitor
 
@@ -126,6 +126,8 @@ class Experiment(ABC):
     quick: Any = None  # settings for a quick run
     # Values that distinguish batches, if there is a batch for every combination.
     axes: ClassVar[Mapping[str, Iterable[str]]] = {}
+    across = 1  # panels of the figure side by side
+    layout: ClassVar[Mapping[str, Any]] = {}  # options of all panels
 
     def how(self, plan: Plan) -> Any:
         """The settings of a plan."""
@@ -145,11 +147,15 @@ class Experiment(ABC):
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         """Write our results beside the published ones, in Markdown."""
-        return markdown([self.line(r) for r in ran])
+        return markdown(map(self.line, ran))
 
-    @abstractmethod
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """The panels of the paper's figure of the finished batches."""
+        raise NotImplementedError
+
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw the paper's figure of the finished batches."""
+        return panels_figure([*self.panels(ran)], self.across, **self.layout)
 
     def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
         """Further figures by name."""

@@ -57,14 +57,13 @@ class Panel:
 
     def draw(self, axis: Axes, looks: Mapping[str, dict[str, Any]]) -> None:
         """Draw all methods, each with its colour and dash."""
-        side_by_side = self.kind != "lines"
         width = GROUP / max(len(self.methods), 1)
         for k, method in enumerate(self.methods):
             if method in self.curves:
                 x, y = self.curves[method]
                 axis.plot(x, y.clip(*self.ends), label=method, **looks[method] | self.look)
             else:
-                shift = width * (k - (len(self.methods) - 1) / 2) if side_by_side else 0.0
+                shift = width * (k - (len(self.methods) - 1) / 2) if self.kind != "lines" else 0.0
                 self._draw_runs(axis, method, shift, width, looks[method])
         if self.values:
             axis.set_xticks(range(len(self.ticks)), self.ticks)
@@ -75,26 +74,23 @@ class Panel:
     def _draw_runs(self, axis: Axes, method: str, shift: float, width: float, look: dict[str, Any]) -> None:
         colour, keys = look["color"], {i + shift: (tick, method) for i, tick in enumerate(self.ticks)}
         runs = {at: self.values[key].clip(*self.ends) for at, key in keys.items() if key in self.values}
-        means = [float(np.mean(own)) for own in runs.values()]
-        if self.kind == "bars":
-            axis.bar([*runs], means, width, color=colour, label=method)
-        elif self.kind == "lines":
-            low, high = ([float(end(own)) for own in runs.values()] for end in (np.min, np.max))
+        known = {at: self.published[key] for at, key in keys.items() if key in self.published}
+        statistics = (np.min, np.max, np.mean, np.median)
+        low, high, means, medians = ([float(of(own)) for own in runs.values()] for of in statistics)
+        if self.kind == "lines":
             axis.fill_between([*runs], low, high, color=colour, alpha=0.15, lw=0)
             axis.plot([*runs], means, marker="o", label=method, **look)
-        else:
-            points = [
-                (at + np.linspace(-0.06, 0.06, len(own)) * (len(own) > 1), np.sort(own)) for at, own in runs.items()
-            ]
-            axis.plot(*np.hstack(points), ".", ms=6.0, alpha=FAINT, color=colour, label=method)
-            medians = [float(np.median(own)) for own in runs.values()]
-            axis.plot([*runs], medians, "_", ms=14.0, mew=THICK, color=colour)
-        known = {at: self.published[key] for at, key in keys.items() if key in self.published}
-        if self.kind == "lines":
             axis.plot([*known], [*known.values()], color=colour, lw=THIN, ls=":")
+            return
+        if self.kind == "bars":
+            axis.bar([*runs], means, width, color=colour, label=method)
         else:
-            left = np.array([*known], float) - width / 2
-            axis.hlines([*known.values()], left, left + width, colors=INK, linestyles=":", lw=THIN)
+            places = [at + np.linspace(-0.06, 0.06, len(own)) * (len(own) > 1) for at, own in runs.items()]
+            values = [np.sort(own) for own in runs.values()]
+            axis.plot(np.hstack(places), np.hstack(values), ".", ms=6.0, alpha=FAINT, color=colour, label=method)
+            axis.plot([*runs], medians, "_", ms=14.0, mew=THICK, color=colour)
+        left = np.array([*known], float) - width / 2
+        axis.hlines([*known.values()], left, left + width, colors=INK, linestyles=":", lw=THIN)
 
 
 def panels_figure(panels: Sequence[Panel], across: int = 1, **options: Any) -> Figure:
@@ -153,23 +149,23 @@ def fronts_figure(
     series: TimeSeries,
     curves: Mapping[str, tuple[Array, Array]],
     errors: tuple[float, float],
-    closer: tuple[float, float] | None = None,
+    closer: tuple[float, float],
 ) -> Figure:
     """Draw size against error of all models at the left, with a staircase for each front and a star for the answer,
     and those between two `closer` errors in an inset; at the right data and fitted curves, times and values [times,
     states] by name, the first one drawn through."""
-    figure = page(rows=2 if closer else 1)
+    figure = page(rows=2)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
     _draw_clouds(left, clouds, errors)
     left.set(title="Pareto fronts", xlabel="number of parameters", ylabel="mean squared error")
     for cloud in clouds:
-        _label_star(left, cloud)
-    if closer is not None:
-        inset = left.inset_axes((0.3, 0.36, 0.67, 0.3), zorder=2 * len(clouds) + 2)
-        _draw_clouds(inset, clouds, closer)
-        inset.set(xlim=left.get_xlim())
-        inset.tick_params(labelsize=8.0)
-        left.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=FAINT)
+        if cloud.star is not None:
+            _label_star(left, cloud, cloud.star)
+    inset = left.inset_axes((0.3, 0.36, 0.67, 0.3), zorder=2 * len(clouds) + 2)
+    _draw_clouds(inset, clouds, closer)
+    inset.set(xlim=left.get_xlim())
+    inset.tick_params(labelsize=8.0)
+    left.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=FAINT)
     _draw_curves(right, series, curves)
     # Those in front first.
     handles, labels = left.get_legend_handles_labels()
@@ -199,11 +195,9 @@ def _draw_clouds(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _label_star(axes: Axes, cloud: Cloud) -> None:
+def _label_star(axes: Axes, cloud: Cloud, star: int) -> None:
     """Label the chosen model, on the side of its star with more space."""
-    if cloud.star is None:
-        return
-    at = cloud.parameters[cloud.star], cloud.errors[cloud.star]
+    at = cloud.parameters[star], cloud.errors[star]
     place = axes.transAxes.inverted().transform(axes.transData.transform(at))[0]
     shift, side = (APART, "left") if place < 0.3 else (-APART, "right")
     told = cloud.label.replace(", ", ",\n") + f"\n{at[0]:.0f} parameters\nMSE {at[1]:.1e}"

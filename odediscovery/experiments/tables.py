@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from scipy.stats import binomtest
 from odediscovery.bench.summary import table
 
 
-def markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    """Write rows, cells by column name, as a Markdown table, the first column flush left, the others right."""
+def markdown(lines: Iterable[Mapping[str, str]]) -> str:
+    """Write lines, cells by column name, as a Markdown table, the first column flush left, the others right."""
+    rows = [*lines]
     return table(list(rows[0]), [row.values() for row in rows], rule="--:") + "\n" if rows else ""
 
 
@@ -22,7 +23,7 @@ def pivot(head: str, cells: Mapping[tuple[str, str], str]) -> str:
     blank, rows = dict.fromkeys((column for _, column in cells), "-"), dict[str, dict[str, str]]()
     for (row, column), cell in cells.items():
         rows.setdefault(row, {head: row} | blank)[column] = cell
-    return markdown([*rows.values()])
+    return markdown(rows.values())
 
 
 def number(value: float | np.floating[Any], digits: int = 2) -> str:

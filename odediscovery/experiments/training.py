@@ -134,18 +134,13 @@ class PReLU(nn.Module):
 ACTIVATIONS = ("ReLU", "Sigmoid", "Tanh", "ReLU6", "LeakyReLU", "ELU", "SELU", "PReLU", "Swish")
 
 
-def activation(name: str, runs: int) -> nn.Module:
-    """A nonlinearity of `ACTIVATIONS`."""
-    made: nn.Module = PReLU(runs) if name == "PReLU" else getattr(nn, "SiLU" if name == "Swish" else name)()
-    return made
-
-
 def stack(runs: int, source: torch.Generator | None, model: str, *widths: int) -> nn.Sequential:
     """Draw a chain of units of a model between these widths; an activation names dense layers with it in between."""
     parts: list[Any] = []
     for n_in, n_out in pairwise(widths):
         if parts and model in ACTIVATIONS:
-            parts.append(activation(model, runs))
+            named = "SiLU" if model == "Swish" else model
+            parts.append(PReLU(runs) if model == "PReLU" else getattr(nn, named)())
         parts.append((UNITS.get(model, Dense), n_in, n_out))
     return chain(runs, source, *parts)
 
@@ -297,35 +292,36 @@ class ChainResiduals:
         return self.field.unpack(theta)
 
     def solve(self, unknowns: Array) -> Array:
-        """The residuals, since a chain needs no solver."""
+        """Residuals [members, samples x outputs], followed by whole w (1 - w^2) of every parameter w if whole > 0."""
         given = torch.as_tensor(unknowns)
-        which = given[:, -1].long()
-        y = self.x[which]
+        y = self.x[given[:, -1].long()]
         for unit, p in zip(self.field.units, self.parameters(given), strict=True):
             y = unit.compute(p, y)
-        found: Array = ((y - self.y[which]) * self.weight[which]).flatten(1).numpy()
-        return found
+        return self._weighted(given, y)
 
     def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
-        """Residuals [members, samples x outputs], followed by whole w (1 - w^2) of every parameter w if whole > 0."""
-        own = self.solve(unknowns) if solved is None else solved
-        w = unknowns[:, :-1]
-        return np.concatenate([own, self.whole * w * (1.0 - w * w)], axis=1) if self.whole else own
+        """The same, since a chain needs no solver."""
+        return self.solve(unknowns) if solved is None else solved
 
     def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
         """Residuals and their Jacobian [members, residuals, unknowns]."""
         given = torch.as_tensor(unknowns)
-        which = given[:, -1].long()
-        weight, parts = self.weight[which], self.parameters(given)
-        y, _, slopes = pulled_through(self.field.units, parts, self.x[which], torch.diag_embed(weight))
-        residuals = ((y - self.y[which]) * weight).flatten(1)
-        # The derivative with respect to the member's index is 0.
-        jacobian = nn.functional.pad(slopes[..., self.columns].flatten(1, 2), (0, 1))
+        which, w = given[:, -1].long(), given[:, :-1]
+        own = self.parameters(given), self.x[which], torch.diag_embed(self.weight[which])
+        y, _, slopes = pulled_through(self.field.units, *own)
+        jacobian = slopes[..., self.columns].flatten(1, 2)
         if self.whole:
-            w = given[:, :-1]
-            drawn = torch.diag_embed(self.whole * (1.0 - 3.0 * w * w))
-            jacobian = torch.cat([jacobian, nn.functional.pad(drawn, (0, 1))], dim=1)
-        return self.residuals(unknowns, residuals.numpy()), jacobian.numpy()
+            jacobian = torch.cat([jacobian, torch.diag_embed(self.whole * (1.0 - 3.0 * w * w))], dim=1)
+        # The derivative with respect to the member's index is 0.
+        return self._weighted(given, y), nn.functional.pad(jacobian, (0, 1)).numpy()
+
+    def _weighted(self, given: Tensor, y: Tensor) -> Array:
+        which, w = given[:, -1].long(), given[:, :-1]
+        parts = [((y - self.y[which]) * self.weight[which]).flatten(1)]
+        if self.whole:
+            parts.append(self.whole * w * (1.0 - w * w))
+        found: Array = torch.cat(parts, dim=1).numpy()
+        return found
 
 
 def refit(

@@ -303,7 +303,8 @@ def test_a_front_is_the_staircase_of_what_no_other_model_beats():
     series = simulate_system("logistic")
     run = series.trajectories[0]
     cloud = Cloud("ours", "#D55E00", "o", np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 9.0, 1.0, 4.0]), star=2)
-    left, right = fronts_figure([cloud], series, {"law": (run.time, run.values)}, (1e-3, 1e3)).axes
+    curves = {"law": (run.time, run.values)}
+    left, right = fronts_figure([cloud], series, curves, (1e-3, 1e3), (1e-1, 1e1)).axes
     stairs = next(line for line in left.lines if line.get_drawstyle().startswith("steps"))
     assert stairs.get_xdata().tolist() == [1.0, 2.0, 2.0, 3.0]
     assert stairs.get_ydata().tolist() == [9.0, 1.0, 1.0, 1.0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, having
-from odediscovery.experiments.figures import SHARES, Panel, draw_surface, page, panels_figure
+from odediscovery.experiments.figures import SHARES, Panel, draw_surface, page
 from odediscovery.experiments.tables import beside, counted, markdown, median_deviation, number, share, spread
-from odediscovery.experiments.training import WEIGHT_ERROR, Draw, Setting
 from odediscovery.plots.axes import COLOURS
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NALU, NAU, UNITS, Dense, RealNPU
@@ -64,7 +63,7 @@ class SimpleArithmetic(Experiment):
 
     name = "simple-arithmetic"
     title = "Simple arithmetic (Fig. 6, Table A2): mean absolute error on the test grid"
-    full = Setting(steps=20_000, batch=100)
+    full = nets.Setting(steps=20_000, batch=100)
     quick = replace(full, runs=3, steps=300)
     axes: ClassVar = {"model": SIMPLE_MODELS}
 
@@ -214,7 +213,8 @@ class LargeArithmetic(Experiment):
 
     name = "large-arithmetic"
     title = "Large arithmetic (Fig. 7, Table 1): test error (MSE)"
-    full = Setting(runs=REPORTED, steps=100_000, our_steps=2000)
+    across = 2
+    full = nets.Setting(runs=REPORTED, steps=100_000, our_steps=2000)
     quick = replace(full, runs=2, steps=25, our_steps=25, refit_samples=128, refit_steps=3)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
@@ -252,17 +252,16 @@ class LargeArithmetic(Experiment):
         verdicts = [self.line(r)[WITHIN] for r in ran if not r.ours]
         return f"As run: {counted(verdicts)}\n\n{super().table(plan, ran)}"
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw Fig. 7: test error over the number of parameters, one point per run."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """Fig. 7: test error over the number of parameters, one point per run."""
         axis = dict.fromkeys(("xscale", "yscale"), "log") | {"ylabel": "test MSE", "xlabel": "parameters above 0.001"}
-        look, panels = {"marker": "x", "ls": ""}, []
+        look = {"marker": "x", "ls": ""}
         for key, task in TASKS.items():
             points = {r.batch["model"]: (r.column("parameters"), r.column("test mse")) for r in having(ran, task=key)}
-            panels.append(Panel(task.sign, curves=points, ends=(1e-9, 1e9), look=look, axis=axis))
-        return panels_figure(panels, 2)
+            yield Panel(task.sign, curves=points, ends=(1e-9, 1e9), look=look, axis=axis)
 
 
-def _train_published(model: str, task: Operation, how: Setting, job: Job) -> tuple[nn.Sequential, int]:
+def _train_published(model: str, task: Operation, how: nets.Setting, job: Job) -> tuple[nn.Sequential, int]:
     """Train by RMSProp at a constant rate under a growing penalty; return the networks and the number of steps."""
     runs, steps, norm = how.runs, how.steps, nets.l1
     # If Table A6 prints a last weight below the first, the last one applies to all steps.
@@ -281,8 +280,9 @@ def _train_published(model: str, task: Operation, how: Setting, job: Job) -> tup
     return network, steps
 
 
-def _train_ours(model: str, task: Operation, how: Setting, job: Job) -> tuple[nn.Sequential, int]:
-    """Train several starts of every run by Adam at a falling rate, thin and refit them, and keep the best."""
+def _train_ours(model: str, task: Operation, how: nets.Setting, job: Job) -> tuple[nn.Sequential, int]:
+    """Train several starts of every run by Adam at a falling rate, thin and refit them, and keep the
+    size and start with the least BIC of every run."""
     count = sum(STARTS)
     runs = how.runs * count
     network = large_network(model, runs, FIRST, job.source)
@@ -293,18 +293,10 @@ def _train_ours(model: str, task: Operation, how: Setting, job: Job) -> tuple[nn
     training = replace(how, steps=how.our_steps, rate=task.rate, anneal=ANNEAL)
     nets.train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * nets.l1(network))
     job.monitor.stage("Levenberg-Marquardt", len(KEPT))
-    final = _units(model, how.runs, job.source)
-    _finish(network.double(), final, task, how)
-    return final, how.our_steps * count
-
-
-def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: Setting) -> None:
-    """Thin and refit all starts; write the size and start with the least BIC of every run into `final`."""
-    samples = how.refit_samples
+    final, network, samples = _units(model, how.runs, job.source), network.double(), how.refit_samples
     x = _points(*task.train, samples).double()
     y = task.targets(x)
-    floor = EXACT * float(y.square().mean())
-    count, chains, criteria = sum(STARTS), [], []
+    floor, chains, criteria = EXACT * float(y.square().mean()), [], []
     for kept in KEPT:
         network = nets.thinned(network, x, y, kept)
         chains.append(network)
@@ -317,8 +309,9 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
     # [runs, sizes x starts]
     best = torch.stack(criteria).reshape(len(KEPT), -1, count).movedim(0, 1).flatten(1).argmin(dim=1)
     for size, small in enumerate(chains):
-        runs = (best // count == size).nonzero()[:, 0]
-        nets.embed(small, runs * count + best[runs] % count, final, runs)
+        into = (best // count == size).nonzero()[:, 0]
+        nets.embed(small, into * count + best[into] % count, final, into)
+    return final, how.our_steps * count
 
 
 def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
@@ -339,7 +332,7 @@ def large_network(model: str, runs: int, first: tuple[float, float], source: tor
     return network.float()
 
 
-def _draw(task: Operation, plan: Plan) -> Draw:
+def _draw(task: Operation, plan: Plan) -> nets.Draw:
     """Draw batches from one endless Sobol sequence."""
     low, high = task.train
 
@@ -374,6 +367,7 @@ RANGES: dict[str, tuple[tuple[float, float], ...]] = {
     "[1.1, 1.2]": ((1.1, 1.2), (1.2, 6), (1.2, 6)),
     "[10, 20]": ((10, 20), (20, 40), (20, 40)),
 }
+QUICK_RANGES = ("[1, 2]", "[-2, -1]")
 DIVIDERS = ("RealNPU" + OURS, "RealNPU", "NPU", "NALU", "iNALU")
 # Average success over all ranges (Mistry et al.); for the other units there are only figures.
 PUBLISHED_RATE = 0.702
@@ -401,9 +395,9 @@ class Quotients:
 
     def threshold(self, x: Tensor) -> Tensor:
         """Test error of the exact solution with all weights off by 1e-5, [members]."""
-        exponents = torch.full((len(x), TERMS), WEIGHT_ERROR, dtype=x.dtype)
-        exponents.scatter_(1, self.chosen[:, :1], 1.0 - WEIGHT_ERROR)
-        exponents.scatter_(1, self.chosen[:, 1:], -1.0 + WEIGHT_ERROR)
+        exponents = torch.full((len(x), TERMS), nets.WEIGHT_ERROR, dtype=x.dtype)
+        exponents.scatter_(1, self.chosen[:, :1], 1.0 - nets.WEIGHT_ERROR)
+        exponents.scatter_(1, self.chosen[:, 1:], -1.0 + nets.WEIGHT_ERROR)
         near = (torch.log(x.abs()) * exponents[:, None, :]).sum(dim=-1).exp()
         return (near - self.of(x).abs()[..., 0]).square().mean(dim=1)
 
@@ -422,7 +416,7 @@ class Division(Experiment):
     name = "division"
     title = "Division with ten inputs: success rate over nine ranges"
     # Sizes of Table 1 and the appendix.
-    full = Setting(
+    full = nets.Setting(
         25, 50_000, batch=128, rate=5e-3, points=10_000, project=False, our_steps=600, refit_samples=512, refit_steps=80
     )
     quick = replace(full, runs=3, steps=100, our_steps=100)
@@ -430,7 +424,7 @@ class Division(Experiment):
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, ours = self.how(job.plan), job.ours
-        names = [name for name in ranges(job.plan) for _ in range(how.runs)]
+        names = [name for name in (RANGES if job.plan.full else QUICK_RANGES) for _ in range(how.runs)]
         pairs = torch.stack([torch.randperm(TERMS, generator=job.source)[:2] for _ in names])
         ends = torch.tensor([RANGES[name] for name in names], dtype=torch.float64).unbind(dim=1)
         data, *halves = (Quotients(each, pairs) for each in ends)
@@ -446,29 +440,27 @@ class Division(Experiment):
             "published average": DIVISION_PUBLISHED.get(r.batch["model"], "-"),
             "success": f"{r.column('success').mean():.1%}",
             "95 % interval": share(r.column("success")),
-            **{name: f"{_rate(r, name):.0%}" for name in dict.fromkeys(str(row["range"]) for row in r.rows)},
+            **{name: f"{rate:.0%}" for name, rate in _rates(r).items()},
             "seconds": f"{r.seconds:.0f}",
         }
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the success rate of every model in every range."""
-        names = ranges(plan)
-        rates = {(name, r.batch["model"]): np.array(_rate(r, name)) for name in names for r in ran}
-        published = {(name, "RealNPU"): PUBLISHED_RATE for name in names}
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """The success rate of every model in every range."""
+        rates = {(name, r.batch["model"]): np.array(rate) for r in ran for name, rate in _rates(r).items()}
+        published = {(name, "RealNPU"): PUBLISHED_RATE for name in RANGES}
         axis = {"ylabel": "success rate", "ylim": (0.0, SHARES[1]), "xlabel": "training range"}
-        return panels_figure([Panel("RealNPU: published average", rates, kind="bars", published=published, axis=axis)])
+        yield Panel("RealNPU: published average", rates, kind="bars", published=published, axis=axis)
 
 
-def ranges(plan: Plan) -> tuple[str, ...]:
-    """The ranges that are tried."""
-    return tuple(RANGES) if plan.full else ("[1, 2]", "[-2, -1]")
+def _rates(r: Ran) -> dict[str, float]:
+    """Success rates by range."""
+    won: dict[str, list[int]] = {}
+    for row in r.rows:
+        won.setdefault(str(row["range"]), []).append(int(row["success"]))
+    return {name: float(np.mean(each)) for name, each in won.items()}
 
 
-def _rate(r: Ran, name: str) -> float:
-    return float(np.mean([int(row["success"]) for row in r.rows if row["range"] == name]))
-
-
-def _divide_published(data: Quotients, how: Setting, job: Job) -> nn.Sequential:
+def _divide_published(data: Quotients, how: nets.Setting, job: Job) -> nn.Sequential:
     """Train by Adam at a constant rate under a growing L1 norm, or iNALU's own regulariser."""
     network = nets.chain(len(data.chosen), job.source, (UNITS[job.model], TERMS, 1))
 
@@ -481,7 +473,7 @@ def _divide_published(data: Quotients, how: Setting, job: Job) -> nn.Sequential:
     return network
 
 
-def _divide_ours(data: Quotients, how: Setting, job: Job) -> nn.Sequential:
+def _divide_ours(data: Quotients, how: nets.Setting, job: Job) -> nn.Sequential:
     """Train several starts by Adam, refit them, and keep the best; gates are 1 throughout."""
     runs, starts = len(data.chosen), how.starts
     many = Quotients(*(part.repeat_interleave(starts, dim=0) for part in (data.ends, data.chosen)))

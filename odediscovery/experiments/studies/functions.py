@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, columns, find
-from odediscovery.experiments.figures import ERROR_ENDS, Panel, panels_figure
+from odediscovery.experiments.figures import ERROR_ENDS, Panel
 from odediscovery.experiments.tables import number, pivot, tally
-from odediscovery.experiments.training import ACTIVATIONS, Setting
 from odediscovery.units import UNITS, AbstractUnit, Dense
 
 # Ratio of the errors outside and inside the training range above which a model fails outside, and errors up to which
@@ -32,7 +30,7 @@ class Identity(Experiment):
     tested: tuple[float, float]
 
     @abstractmethod
-    def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
+    def begun(self, model: str, how: nets.Setting, source: torch.Generator) -> tuple[nn.Sequential, nets.Setting, Row]:
         """A fresh network of a model, how it is trained, and what its rows say of that."""
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
@@ -68,12 +66,13 @@ class Extrapolation(Identity):
 
     name = "extrapolation"
     title = "Numerical extrapolation failures (NAC/NALU report, Sec. 2): y = x beyond the training"
-    full = Setting(steps=20_000, points=301)
+    across = 2
+    full = nets.Setting(steps=20_000, points=301)
     quick = replace(full, runs=3, steps=400)
     inside, tested = (-10.0, 10.0), (-10.0, 20.0)
-    axes: ClassVar = {"model": (*ACTIVATIONS, "NAC", "NALU")}
+    axes: ClassVar = {"model": (*nets.ACTIVATIONS, "NAC", "NALU")}
 
-    def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
+    def begun(self, model: str, how: nets.Setting, source: torch.Generator) -> tuple[nn.Sequential, nets.Setting, Row]:
         widths, training = (1, 8, 8, 1), replace(how, rate=1e-3, method="sgd", clip=1.0)
         if model in UNITS:
             widths, training = (1, 1), replace(how, rate=1e-2, method="rmsprop", loss="smooth-l1")
@@ -105,13 +104,13 @@ class Extrapolation(Identity):
             text += f" Ours, by error outside: {listed}; PReLU is number {order.index('PReLU') + 1} of {len(order)}."
         return text + "\n"
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the median run of every model (left), and the errors of all runs inside and outside (right)."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """The median run of every model (left), and the errors of all runs inside and outside (right)."""
         limits = dict.fromkeys(("xlim", "ylim"), self.tested)
         done = {(where, r.model): r.column(f"error {where}") for where in ("inside", "outside") for r in ran}
         errors = {"yscale": "log", "ylabel": "mean absolute error"}
-        curves = self.panel(ran, "median run", "median run", xlabel="x", ylabel="prediction", **limits)
-        return panels_figure([curves, Panel("every run", done, ends=ERROR_ENDS, axis=errors)], 2)
+        yield self.panel(ran, "median run", "median run", xlabel="x", ylabel="prediction", **limits)
+        yield Panel("every run", done, ends=ERROR_ENDS, axis=errors)
 
 
 class Autoencoder(Identity):
@@ -125,18 +124,18 @@ class Autoencoder(Identity):
 
     name = "autoencoder"
     title = "Autoencoders of the same size on y = x (seminar; Trask et al., Fig. 1)"
-    full = Setting(points=201, anneal=0.5)
+    full = nets.Setting(points=201, anneal=0.5)
     quick = replace(full, runs=3, steps=100)
     inside, tested = (-5.0, 5.0), (-20.0, 20.0)
-    axes: ClassVar = {"model": (*ACTIVATIONS, "None", "NAC", "NAU", "NALU")}
+    axes: ClassVar = {"model": (*nets.ACTIVATIONS, "None", "NAC", "NAU", "NALU")}
 
-    def begun(self, model: str, how: Setting, source: torch.Generator) -> tuple[nn.Sequential, Setting, Row]:
+    def begun(self, model: str, how: nets.Setting, source: torch.Generator) -> tuple[nn.Sequential, nets.Setting, Row]:
         return nets.stack(how.runs, source, model, 1, 8, 8, 8, 1), how, {}
 
     def line(self, r: Ran) -> dict[str, str]:
         outside = r.column("error outside")
         failed = (outside > FAILS * r.column("error inside")) & (outside > ROUNDING)
-        dense = r.model in ACTIVATIONS
+        dense = r.model in nets.ACTIVATIONS
         return {
             "model": r.model,
             "published": "fails" if dense else "-",
@@ -146,10 +145,10 @@ class Autoencoder(Identity):
             "agrees": "-" if not dense else "yes" if failed.mean() > 0.5 else "no",
         }
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the mean absolute error over x, as in the paper, but on a logarithmic scale."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """The mean absolute error over x, as in the paper, but on a logarithmic scale."""
         limits = {"yscale": "log", "ylim": ERROR_ENDS}
-        return panels_figure([self.panel(ran, "mean error", "mean absolute error", xlabel="x", **limits)])
+        yield self.panel(ran, "mean error", "mean absolute error", xlabel="x", **limits)
 
 
 FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -231,7 +230,9 @@ class SimpleFunctions(Experiment):
 
     name = "simple-functions"
     title = "Simple functions, static and recurrent (seminar; Trask et al., Table 1)"
-    full = Setting(runs=10, points=500, anneal=0.5)
+    across = 2
+    layout: ClassVar = {"sharey": True}
+    full = nets.Setting(runs=10, points=500, anneal=0.5)
     quick = replace(full, runs=2, steps=40, batch=16, points=40)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
@@ -267,15 +268,12 @@ class SimpleFunctions(Experiment):
             text += "\n" + pivot("task", cells)
         return text
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the errors of every run inside (left) and outside (right), static above, recurrent below."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """The errors of every run inside (left) and outside (right), static above, recurrent below."""
         axis = {"yscale": "log", "ylabel": "error, % of random"}
-        panels = [
-            Panel(f"{kind}, {reach}", columns(ran, reach, "task", "model", kind=kind), ends=ERROR_ENDS, axis=axis)
-            for kind in FUNCTION_MODELS
-            for reach in REACHES
-        ]
-        return panels_figure(panels, 2, sharey=True)
+        for kind, reach in product(FUNCTION_MODELS, REACHES):
+            values = columns(ran, reach, "task", "model", kind=kind)
+            yield Panel(f"{kind}, {reach}", values, ends=ERROR_ENDS, axis=axis)
 
 
 def build(kind: str, model: str, width: int, runs: int, source: torch.Generator) -> nn.Sequential:

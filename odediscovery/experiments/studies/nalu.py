@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, smooth_l1_loss
 
 from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, columns, having
-from odediscovery.experiments.figures import ERROR_ENDS, PER_CENTS, Panel, panels_figure
+from odediscovery.experiments.figures import ERROR_ENDS, PER_CENTS, Panel
 from odediscovery.experiments.studies.digits import divided, handwritten, origins
 from odediscovery.experiments.tables import markdown, number, tally, wilson
-from odediscovery.experiments.training import Draw, Setting
 from odediscovery.units import UNITS, AbstractUnit
 from odediscovery.units.base import redraw
 from odediscovery.units.nac import accumulator
@@ -66,7 +65,7 @@ class Operands(Experiment):
 
     name = "operands"
     title = "NAC and NALU by operation and number of operands (NAC/NALU report, Secs. 3 to 5)"
-    full = Setting(runs=10)
+    full = nets.Setting(runs=10)
     # At a higher, falling rate a minute is enough to show what each unit can and cannot learn.
     quick = replace(full, runs=3, rate=3e-2, anneal=0.5)
 
@@ -85,7 +84,7 @@ class Operands(Experiment):
         options = {"independent": variant in ("independent", "both")} if kind == "NALU" else {}
         unit = nets.fresh(how.runs, job.source, UNITS[kind], operands, 1, **options)
 
-        def draw(runs: int, count: int, ends: tuple[float, float], source: torch.Generator) -> Draw:
+        def draw(runs: int, count: int, ends: tuple[float, float], source: torch.Generator) -> nets.Draw:
             return nets.sampler((runs, count, operands), ends, source, lambda x: task(x)[..., None])
 
         again = None
@@ -110,7 +109,7 @@ class Operands(Experiment):
         return nets.rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        nac = markdown([_nac_line(r) for r in having(ran, unit="NAC")])
+        nac = markdown(map(_nac_line, having(ran, unit="NAC")))
         return (
             f"Accuracy: test samples in per cent whose error is below {100 * TOLERANCE:.0f} % of "
             f"the true value, median of the runs; solved: runs of at least {SOLVED:.0f} %, behind "
@@ -120,17 +119,16 @@ class Operands(Experiment):
             "beyond it, and how the report came to its accuracy there is not said.\n"
         )
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the accuracy of every run by task, operands and variant."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """The accuracy of every run by task, operands and variant."""
         axis = {"ylim": PER_CENTS, "ylabel": "accuracy, %"}
         published = {(str(n), task): accuracy for (task, n), accuracy in NAC_PUBLISHED.items()}
         nac = columns(ran, "accuracy", "operands", "task", unit="NAC")
-        panels = [Panel("NAC by operands", nac, published=published, axis=axis)]
+        yield Panel("NAC by operands", nac, published=published, axis=axis)
         for n in OPERANDS["NALU"]:
             nalu = columns(ran, "accuracy", "task", "variant", unit="NALU", operands=str(n))
             published = {(t, v): NALU_PUBLISHED[t, n] for t, v in nalu if (t, n) in NALU_PUBLISHED}
-            panels.append(Panel(f"NALU, {n} operands", nalu, published=published, axis=axis))
-        return panels_figure(panels)
+            yield Panel(f"NALU, {n} operands", nalu, published=published, axis=axis)
 
 
 class Reinitialisation:
@@ -202,7 +200,7 @@ def _nalu_table(ran: Sequence[Ran]) -> str:
         first = {"unit, task, operands": named, "published, %": published}
         row = rows.setdefault(named, first | dict.fromkeys(VARIANTS, "-"))
         row[variant] = f"{np.median(right):.1f}, {right.max():.1f}, {tally(right >= SOLVED)}"
-    return markdown([*rows.values()])
+    return markdown(rows.values())
 
 
 # Units that are stacked for sums, units that multiply inputs of both signs, and models that read digits.
@@ -237,8 +235,10 @@ class StackedUnits(Experiment):
 
     name = "stacked-units"
     title = "Stacked NALUs and signed products (NAC/NALU report, Sec. 6)"
+    across = 3
+    layout: ClassVar = {"width_ratios": (3, 2, 2)}
     # For digits, `points` images are held out.
-    full = Setting(points=500, checks=50)
+    full = nets.Setting(points=500, checks=50)
     full_digits = replace(full, runs=10, steps=500, batch=32, rate=1e-3, checks=500)
     quick, quick_digits = replace(full, runs=3, steps=100), replace(full_digits, runs=2, steps=10)
 
@@ -310,22 +310,19 @@ class StackedUnits(Experiment):
         digits = having(ran, task="digits")
         text = super().table(plan, [r for r in ran if r not in digits])
         if digits:
-            text += f"\n{markdown([_digits_line(r) for r in digits])}\nImages: {origins(digits)}.\n"
+            text += f"\n{markdown(map(_digits_line, digits))}\nImages: {origins(digits)}.\n"
         return text
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw all runs: errors of sums over the number of layers, of signed products, and accuracy on digits."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """All runs: errors of sums over the number of layers, of signed products, and accuracy on digits."""
         errors = {"yscale": "log", "ylabel": "relative error"}
         right = {"ylabel": "read right, %; lost runs at 0", "ylim": PER_CENTS}
         sums = columns(ran, "relative error", "layers", "model", task="sum")
         products = columns(ran, "relative error", "task", "model", task="product")
         read = {key: 100.0 * own for key, own in columns(ran, "accuracy", "task", "model", task="digits").items()}
-        panels = [
-            Panel("sum of four inputs, by layers; lost runs at the top", sums, ends=ERROR_ENDS, axis=errors),
-            Panel("product of inputs of both signs", products, ends=ERROR_ENDS, axis=errors),
-            Panel("digits by three layers", read, axis=right),
-        ]
-        return panels_figure(panels, 3, width_ratios=(3, 2, 2))
+        yield Panel("sum of four inputs, by layers; lost runs at the top", sums, ends=ERROR_ENDS, axis=errors)
+        yield Panel("product of inputs of both signs", products, ends=ERROR_ENDS, axis=errors)
+        yield Panel("digits by three layers", read, axis=right)
 
 
 def _digits_line(r: Ran) -> dict[str, str]:

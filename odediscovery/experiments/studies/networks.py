@@ -12,9 +12,9 @@ Both presets are the same. Source: Heim, Pevny, Smidl, Neural Power Units (2020)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row
-from odediscovery.experiments.figures import PER_CENTS, Panel, panels_figure
+from odediscovery.experiments.figures import PER_CENTS, Panel
 from odediscovery.experiments.tables import pivot, tally
 from odediscovery.laws.equations import Equations
 from odediscovery.neural.equations import equations
@@ -88,6 +88,7 @@ class Networks(Experiment):
 
     name = "networks"
     title = "Networks alone (recipe neural) beside the default: fSIR, Lotka-Volterra, five fractional systems"
+    layout: ClassVar = {"sharex": True}
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         systems = FULL if plan.full else QUICK
@@ -100,13 +101,21 @@ class Networks(Experiment):
         ]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        system = job.batch["system"]
-        suite, fits = (FULL | QUICK)[system], METHODS[job.batch["method"]].runs[system != "fsir"]
-        runs = fits if job.plan.full else 1
+        name, method = job.batch["system"], METHODS[job.batch["method"]]
+        system = load_suite((FULL | QUICK)[name])[name]
+        runs = method.runs[name != "fsir"] if job.plan.full else 1
         job.monitor.stage(job.name, runs)
-        rows = []
+        rows: list[Row] = []
         for seed in range(job.plan.seed, job.plan.seed + runs):
-            rows.append(_fit(suite, job, seed))
+            protocol = Protocol(sigma=float(job.batch["noise"]), seed=seed)
+            series = training_data(system, protocol)
+            began = time.process_time()
+            found, stage = method.find(series, job.plan, seed)
+            seconds = round(time.process_time() - began, 2)
+            right = score(found, system, protocol)
+            told = "; ".join(f"{state}' = {side}" for state, side in found.texts().items())
+            row: Row = {"exact": right.exact, "seconds": seconds, "found by": stage}
+            rows.append(row | {"reconstruction": right.recon, "equations": told})
             job.monitor.step(len(rows))
             job.check()
         return rows, {}
@@ -119,14 +128,17 @@ class Networks(Experiment):
             f"{pivot('system', cells)}"
         )
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the share of exact runs, and the time of each run, by system and method."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """The share of exact runs, and the time of each run, by system and method."""
         exact = {(_place(r), r.batch["method"]): 100 * r.column("exact") for r in ran}
         seconds = {(_place(r), r.batch["method"]): r.column("seconds") for r in ran}
         shown = {"ylabel": "exact runs, %", "ylim": (0.0, PER_CENTS[1])}
         times = {"ylabel": "processor time of a fit, s", "yscale": "log"}
-        panels = [Panel("exact", exact, kind="bars", axis=shown), Panel("time", seconds, axis=times)]
-        figure = panels_figure(panels, sharex=True)
+        yield Panel("exact", exact, kind="bars", axis=shown)
+        yield Panel("time", seconds, axis=times)
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        figure = super().draw(plan, ran)
         for name in figure.axes[1].get_xticklabels():
             name.set(rotation=30.0, ha="right")
         return figure
@@ -136,23 +148,6 @@ def _place(r: Ran) -> str:
     """System and noise of a batch."""
     noise = r.batch["noise"]
     return f"{r.batch['system']}, {'clean' if noise == '0' else f'{100 * float(noise):g} % noise'}"
-
-
-def _fit(suite: str, job: Job, seed: int) -> Row:
-    system = load_suite(suite)[job.batch["system"]]
-    protocol = Protocol(sigma=float(job.batch["noise"]), seed=seed)
-    series = training_data(system, protocol)
-    began = time.process_time()
-    found, stage = METHODS[job.batch["method"]].find(series, job.plan, seed)
-    seconds = time.process_time() - began
-    right = score(found, system, protocol)
-    return {
-        "exact": right.exact,
-        "seconds": round(seconds, 2),
-        "found by": stage,
-        "reconstruction": right.recon,
-        "equations": "; ".join(f"{state}' = {side}" for state, side in found.texts().items()),
-    }
 
 
 def _cell(r: Ran) -> str:

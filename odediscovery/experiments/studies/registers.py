@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import ClassVar
@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 import sympy
 import torch
-from matplotlib.figure import Figure
+from sympy.core.relational import Relational
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, having
-from odediscovery.experiments.figures import Panel, panels_figure
+from odediscovery.experiments.figures import Panel
 from odediscovery.experiments.tables import number, tally
 from odediscovery.experiments.training import Setting, chain, layers, parameters_of, rows_of, train, uniform
 from odediscovery.units import NSR, Dense
@@ -95,6 +95,8 @@ class Comparisons(Experiment):
 
     name = "comparisons"
     title = "Comparisons (Neural Status Registers): accuracy far outside the training range"
+    across = 3
+    layout: ClassVar = {"sharex": True, "sharey": True}
     full = Setting(runs=10, steps=5000, batch=128, points=4000)
     quick = replace(full, runs=2, steps=120)
     axes: ClassVar = {"model": MODELS, "task": TASKS}
@@ -138,18 +140,15 @@ class Comparisons(Experiment):
             "at 1e13 as published or better": "-" if model == "MLP" else "yes" if reached else "no",
         }
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw accuracy over magnitude, a panel for each task."""
-        panels = []
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """Accuracy over magnitude, a panel for each task."""
+        axis = {"ylabel": "accuracy", "xlabel": "largest magnitude of the integers", "ylim": (0.2, 1.04)}
+        axis["xticks"] = range(0, len(RANGES), 2)
         for task in TASKS:
             own = having(ran, task=task)
             values = {(name, r.model): r.column(f"accuracy {name}") for name in RANGES for r in own}
             published = {(RANGES[i], r.model): PUBLISHED[r.model, task][i] for i in range(len(RANGES)) for r in own}
-            axis = {"ylabel": "accuracy", "xlabel": "largest magnitude of the integers"}
-            panels.append(Panel(f"x1 {SIGNS.get(task, task)} x2", values, kind="lines", published=published, axis=axis))
-        figure = panels_figure(panels, 3, sharex=True, sharey=True)
-        figure.axes[0].set(ylim=(0.2, 1.04), xticks=range(len(RANGES))[::2])
-        return figure
+            yield Panel(f"x1 {SIGNS.get(task, task)} x2", values, kind="lines", published=published, axis=axis)
 
 
 def _relations(network: nn.Sequential) -> list[str]:
@@ -165,9 +164,8 @@ def _relations(network: nn.Sequential) -> list[str]:
 
 def as_typed(relation: sympy.Basic) -> str:
     """Write a relation with its sign, since sympy prints = and != as function calls."""
-    for kind, sign in ((sympy.Eq, "="), (sympy.Ne, "!=")):
-        if isinstance(relation, kind):
-            return f"{relation.lhs} {sign} {relation.rhs}"
+    if isinstance(relation, Relational):
+        return f"{relation.lhs} {'=' if relation.rel_op == '==' else relation.rel_op} {relation.rhs}"
     return str(relation)
 
 
@@ -192,6 +190,7 @@ class StatusRegisters(Experiment):
 
     name = "status-registers"
     title = "Neural Status Registers: lambda, redundancy and real inputs (seminar)"
+    across = 2
     full = Setting(runs=5, steps=3000, batch=128, rate=0.05, points=4000)
     quick = replace(full, runs=2, steps=40, points=1000)
 
@@ -229,10 +228,9 @@ class StatusRegisters(Experiment):
             f"The zero bit of a difference of 0.5 is {bits} (published: 0.57 at 1).\n"
         )
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw accuracy far outside over lambda for inequalities and equalities, one line per setting."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """Accuracy far outside over lambda for inequalities and equalities, one line per setting."""
         axis = {"ylim": (0.2, 1.04), "xlabel": "lambda", "ylabel": "accuracy far outside"}
-        panels = []
         for title, tasks in (("inequalities", INEQUALITIES), ("= and ≠", EQUALITIES)):
             values = {}
             for scale, (inputs, copies) in product(SCALES, KINDS):
@@ -240,8 +238,7 @@ class StatusRegisters(Experiment):
                 if done:
                     means = np.array([_mean(r, "far", scale) for r in done])
                     values[number(scale), f"{inputs}, {copies} {'copy' if copies == '1' else 'copies'}"] = means
-            panels.append(Panel(title, values, kind="lines", axis=axis))
-        return panels_figure(panels, 2)
+            yield Panel(title, values, kind="lines", axis=axis)
 
 
 def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Generator) -> Tensor:

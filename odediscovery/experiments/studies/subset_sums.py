@@ -4,25 +4,25 @@
 
 Networks of two layers are trained and scored as by their authors, and trained by this package.
 
-Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Sec. 4.1.
+Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020): Sec. 4.1 and Table 2; Fig. 3, without numbers, and its
+ranges in Appendix C.4; gates in Appendix C.5.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, having
-from odediscovery.experiments.figures import PER_CENTS, SHARES, Panel, panels_figure
+from odediscovery.experiments.figures import PER_CENTS, SHARES, Panel
 from odediscovery.experiments.tables import markdown, number, pivot, share
 from odediscovery.experiments.training import WEIGHT_ERROR, ramp
 from odediscovery.units import NAU, NMU, UNITS, Linear, glorot
@@ -259,12 +259,11 @@ class StaticArithmetic(Experiment):
     second fifth; Levenberg-Marquardt on 400 samples with an additional residual w (1 - w^2) of growing weight for every
     parameter w; rounding to weights that the unit allows. A run whose rounded weights do not fit the samples is
     restarted, with at most eight starts.
-
-    Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Table 2 and Sec. 4.1.
     """
 
     name = "static-arithmetic"
     title = "Static arithmetic (slides, Table 2)"
+    across = 2
     full = Setting()
     quick = replace(full, runs=3, steps=40, our_steps=200)
 
@@ -307,9 +306,9 @@ class StaticArithmetic(Experiment):
         order = list(STATIC_PUBLISHED)
         return super().table(plan, sorted(ran, key=lambda r: (order.index((r.model, r.batch["task"])), r.name)))
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw the share of solved runs over the steps."""
-        panels, axis = [], {"xlabel": "step", "ylabel": "share solved", "ylim": SHARES}
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """The share of solved runs over the steps."""
+        axis = {"xlabel": "step", "ylabel": "share solved", "ylim": SHARES}
         for task in OPERATIONS:
             curves = {}
             for r in having(ran, task=task):
@@ -317,8 +316,7 @@ class StaticArithmetic(Experiment):
                 done = np.sort(solved[np.isfinite(solved)])
                 x = np.append(np.insert(done, 0, 0.0), float(r.rows[0]["steps"]))
                 curves[r.batch["model"]] = x, np.append(np.arange(len(done) + 1), len(done)) / len(solved)
-            panels.append(Panel(task, curves=curves, look={"drawstyle": "steps-post"}, axis=axis))
-        return panels_figure(panels, 2)
+            yield Panel(task, curves=curves, look={"drawstyle": "steps-post"}, axis=axis)
 
 
 def steps_of(model: str, task: str) -> int:
@@ -348,10 +346,7 @@ GATING = {("gated", "+"): "37 %", ("gated", "×"): "62 %", ("alone", "+"): "100 
 
 
 class Gated(nn.Module):
-    """A sum or a product, chosen by a gate: y = g NAU(x) + (1 - g) NMU(x), g = sigmoid(G x).
-
-    Source: the gated NAU/NMU of Madsen and Johansen (2020), Appendix C.5.
-    """
+    """A sum or a product, chosen by a gate: y = g NAU(x) + (1 - g) NMU(x), g = sigmoid(G x)."""
 
     def __init__(self, n_in: int, n_out: int, **base: Any) -> None:
         super().__init__()
@@ -372,13 +367,11 @@ class ProductSweeps(Experiment):
     One parameter at a time differs from its default: 2 hidden units, 100 inputs, overlap 1/2, trained on [1, 2] and
     tested on [2, 6]. Success is defined as in `static-arithmetic`. Ours tries two hidden units first, and more if these
     do not fit; unused units have weights of 0.
-
-    Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020): Fig. 3, a figure without numbers, whose ranges are
-    those of its Appendix C.4; gating from Appendix C.5.
     """
 
     name = "product-sweeps"
     title = "Products when the task changes, and gates (slides, Fig. 3; Appendices C.4 and C.5)"
+    across = 2
     # The published 5e6 steps in 10 000: ten times the rate, which falls to 0 over the second half.
     full = Setting(runs=10, steps=10_000, rate=1e-2, anneal=0.5, growth=(5000, 7500), checks=100, refit_steps=40)
     quick = replace(
@@ -415,15 +408,13 @@ class ProductSweeps(Experiment):
                 rows.append(cells | {"ours": _cell(r), "95 %": share(r.column("success"))})
         return text + "\n" + markdown(rows)
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw success over each parameter, as in Fig. 3."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """Success over each parameter, as in Fig. 3."""
         axis = {"ylabel": "success, %", "ylim": PER_CENTS}
-        panels = []
         for name, values in SWEEPS.items():
             done = [r for value in values for r in having(ran, sweep=name, value=value)]
             means = {(r.batch["value"], r.batch["model"]): np.array([100.0 * r.column("success").mean()]) for r in done}
-            panels.append(Panel(name, means, kind="lines", axis=axis))
-        return panels_figure(panels, 2)
+            yield Panel(name, means, kind="lines", axis=axis)
 
 
 def posed(batch: dict[str, str], runs: int, source: torch.Generator) -> tuple[Data, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from torch import Tensor
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, having
-from odediscovery.experiments.figures import STYLE, THICK, THIN, Panel, draw_surface, page, panels_figure
+from odediscovery.experiments.figures import STYLE, THICK, THIN, Panel, draw_surface, page
 from odediscovery.experiments.tables import markdown, number
 from odediscovery.experiments.training import fresh, parameters_of, uniform
 from odediscovery.plots.axes import COLOURS, INK, MUTED, empty_figure
@@ -257,6 +257,7 @@ class Expectations(Experiment):
 
     name = "expectations"
     title = "Expectations where training begins (slides on Neural Arithmetic Units)"
+    across = 2
     trains = False
     # Random initialisations of every size: blocks, and members of each.
     full, quick = (25, 4000), (2, 1000)
@@ -288,15 +289,15 @@ class Expectations(Experiment):
         return rows, {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        gradients = [_gradient_line(r) for r in having(ran, what="gradient")]
+        gradients = map(_gradient_line, having(ran, what="gradient"))
         outputs = [_output_line(r, row) for r in having(ran, what="output") for row in r.rows[::3]]
         return (
             "Mean of the gradient in per cent of its mean size, with its standard error; zero: within "
             f"{ZERO:.0f} standard errors for every number of inputs.\n\n{markdown(gradients)}\n{markdown(outputs)}"
         )
 
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Draw means of gradients (left) and of outputs (right) with their errors over the number of inputs."""
+    def panels(self, ran: Sequence[Ran]) -> Iterable[Panel]:
+        """Means of gradients (left) and of outputs (right) with their errors over the number of inputs."""
         gradients, outputs, formulas = ({} for _ in range(3))
         for r in ran:
             named, errors = f"{r.batch['of']}, {r.batch['part']}", ZERO * r.column("standard error")
@@ -309,11 +310,8 @@ class Expectations(Experiment):
                     formulas[size, named] = r.column("formula")[i]
         left = {"xlabel": "inputs", "ylabel": "mean gradient / mean size"}
         right = {"xlabel": "inputs", "ylabel": "E[z]; dotted: its formula", "yscale": "log", "ylim": (1e-9, 1e12)}
-        panels = [
-            Panel("does the gradient know the task?", gradients, kind="lines", axis=left),
-            Panel("outputs of fresh products", outputs, kind="lines", published=formulas, axis=right),
-        ]
-        return panels_figure(panels, 2)
+        yield Panel("does the gradient know the task?", gradients, kind="lines", axis=left)
+        yield Panel("outputs of fresh products", outputs, kind="lines", published=formulas, axis=right)
 
 
 def gradient(name: str, part: str, size: int, members: int, source: torch.Generator) -> tuple[Tensor, float]:
