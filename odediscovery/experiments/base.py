@@ -106,9 +106,9 @@ class Job(OfBatch):
         """The random source of the batch."""
         return self.plan.generator(self.batch)
 
-    def fresh(self, purpose: str) -> torch.Generator:
-        """Another source, for draws that must not depend on earlier ones."""
-        return self.plan.generator(self.batch, purpose)
+    def test_source(self) -> torch.Generator:
+        """Begin another source, for test samples, which must not depend on earlier draws."""
+        return self.plan.generator(self.batch, "test")
 
     def check(self) -> None:
         """Raise `Stopped` if the monitor requests to stop."""

@@ -28,6 +28,7 @@ def pivot(head: str, cells: Mapping[tuple[str, str], str]) -> str:
 
 def number(value: float | np.floating[Any], digits: int = 2) -> str:
     """Format a number for a table: few digits, and an exponent only if needed."""
+    value = float(value)
     if not np.isfinite(value):
         return "-" if np.isnan(value) else "inf"
     return f"{value:.{digits}g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.1e}"

@@ -107,7 +107,7 @@ def test_simple_arithmetic_begins_as_its_code():
 
 
 def test_large_arithmetic_begins_as_its_code():
-    begun = {m: arithmetic.large_network(m, 2, (0.0, 0.1), source())[1] for m in arithmetic.MODELS}
+    begun = {m: arithmetic.large_network(m, 2, source())[1] for m in arithmetic.MODELS}
     firsts = {m: dict(unit.named_parameters()) for m, unit in begun.items()}
     assert (firsts["NPU"]["gate"] == 1.0).all() and (firsts["RealNPU"]["gate"] == 0.5).all()
     assert not firsts["NPU"]["imaginary"].any() and not firsts["NALU"]["bias"].any()

@@ -273,7 +273,7 @@ def _train_published(model: str, task: Operation, how: nets.Setting, job: Job) -
             runs = MULT_RUNS
         if model == "NMU":
             steps, first = min(task.nmu_steps or steps, steps), task.nmu_beta or first
-    network = large_network(model, runs, FIRST, job.source)
+    network = large_network(model, runs, job.source)
     training = replace(how, steps=steps, rate=task.rate, method="rmsprop", project=not as_run)
     penalty = lambda step: nets.grown_tenfold(step, first, last) * norm(network)  # noqa: E731
     nets.train(network, _draw(task, job.plan), training, job, penalty=penalty)
@@ -285,7 +285,7 @@ def _train_ours(model: str, task: Operation, how: nets.Setting, job: Job) -> tup
     size and start with the least BIC of every run."""
     count = sum(STARTS)
     runs = how.runs * count
-    network = large_network(model, runs, FIRST, job.source)
+    network = large_network(model, runs, job.source)
     own = _units(model, runs, job.source)
     own_start = torch.arange(runs) % count >= STARTS[0]
     for value, drawn in zip(network.parameters(), own.parameters(), strict=True):
@@ -320,15 +320,15 @@ def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     return nets.chain(runs, source, (first, INPUTS, INPUTS), (UNITS[model], INPUTS, 1, gates))
 
 
-def large_network(model: str, runs: int, first: tuple[float, float], source: torch.Generator) -> nn.Sequential:
-    """Build a network with the code's initial weights: matrices uniform between `first`, the NPU's gates 1."""
+def large_network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
+    """Build a network with the code's initial weights: matrices uniform in FIRST, the NPU's gates 1."""
     network = _units(model, runs, source)
     for unit in nets.layers(network):
         for name, value in unit.named_parameters():
             if name == "gate" and model == "NPU":
                 value.data.fill_(1.0)
             elif value.dim() > 2 and name != "imaginary":
-                value.data.uniform_(*first, generator=source)
+                value.data.uniform_(*FIRST, generator=source)
     return network.float()
 
 
@@ -385,7 +385,8 @@ class Quotients:
 
     def draw(self, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw x [members, count, inputs] and compute x_i / x_j [members, count, 1]."""
-        x = nets.uniform((len(self.chosen), count, TERMS), *self.ends[:, :, None, None].unbind(dim=1), source)
+        low, high = self.ends[:, :, None, None].unbind(dim=1)
+        x = nets.uniform((len(self.chosen), count, TERMS), low, high, source)
         return x, self.of(x)
 
     def of(self, x: Tensor) -> Tensor:

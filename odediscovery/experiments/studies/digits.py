@@ -194,7 +194,7 @@ class Digits(Experiment):
         how = replace(how, **LARGE) if seen.name == MNIST else how
         reader = Reader(job.source, how, seen.pixels.shape[-1])
         _train(Sequences(task, reader, unit), task, seen, how, job)
-        tested = _tested(reader, unit, task, held_out, job.fresh("test"))
+        tested = _tested(reader, unit, task, held_out, job.test_source())
         weights = {name: p.detach().flatten(1).tolist() for name, p in parameters_of(unit).items()}
         told = [
             "; ".join(f"{n} {' '.join(f'{v:.4g}' for v in w[k])}" for n, w in weights.items()) for k in range(how.runs)

@@ -127,12 +127,8 @@ def kept_points(recipe: str = "as-run") -> list[Point]:
 
 
 def _points(name: str, recipe: str | None = None) -> list[Point]:
-    rows = csv.DictReader(_data(name).splitlines())
-    return [
-        Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"]))
-        for row in rows
-        if row.get("recipe") == recipe
-    ]
+    own = (row for row in csv.DictReader(_data(name).splitlines()) if row.get("recipe") == recipe)
+    return [Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"])) for row in own]
 
 
 def _data(name: str) -> str:
@@ -171,9 +167,6 @@ def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Tra
     own = [t for t in trained if t.point.model == model]
     small = [t for t in own if most is None or t.point.parameters <= most]
     return min(small or own, key=lambda t: t.point.mse)
-
-
-# Figures
 
 
 def pareto_figure(
@@ -249,9 +242,6 @@ def heat_figures(found: Discovery, trained: Sequence[Trained] | None = None) -> 
     return ours, network_figure(small.network, states, time, told)
 
 
-# The table
-
-
 def comparison(
     answers: Sequence[Discovery], trained: Sequence[Trained] = (), how: str = "as-run", kept: Sequence[Point] = ()
 ) -> str:
@@ -308,9 +298,6 @@ def _read(member: Trained) -> tuple[str, tuple[str, ...]]:
     return gates, tuple(f"{w:.2f}" if np.isfinite(w) else "" for w in _exponents(law))
 
 
-# The study
-
-
 class FractionalSIR(Experiment):
     """Figs. 4 and 5: 300 runs, as the code ran or the paper prints, compared with our training.
 
@@ -346,8 +333,11 @@ class FractionalSIR(Experiment):
         trained = train_grid(model, grid, plan, monitor)
         job.check()
         steps: Row = {"gradient steps": grid.gradient_steps, "lbfgs steps": grid.lbfgs_steps}
-        rows = [{"hidden": t.width, "l1": t.l1, "parameters": t.point.parameters, "mse": t.point.mse} for t in trained]
-        return [row | steps for row in rows], _weights(trained)
+        rows: list[Row] = [
+            {"hidden": t.width, "l1": t.l1, "parameters": t.point.parameters, "mse": t.point.mse, **steps}
+            for t in trained
+        ]
+        return rows, _weights(trained)
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         ours = having(ran, recipe=DEFAULT)

@@ -73,7 +73,8 @@ class Extrapolation(Identity):
     axes: ClassVar = {"model": (*nets.ACTIVATIONS, "NAC", "NALU")}
 
     def begun(self, model: str, how: nets.Setting, source: torch.Generator) -> tuple[nn.Sequential, nets.Setting, Row]:
-        widths, training = (1, 8, 8, 1), replace(how, rate=1e-3, method="sgd", clip=1.0)
+        training = replace(how, rate=1e-3, method="sgd", clip=1.0)
+        widths: tuple[int, ...] = (1, 8, 8, 1)
         if model in UNITS:
             widths, training = (1, 1), replace(how, rate=1e-2, method="rmsprop", loss="smooth-l1")
         return nets.stack(how.runs, source, model, *widths), training, {"loss": training.loss}
@@ -246,7 +247,7 @@ class SimpleFunctions(Experiment):
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, full, kind, task = self.how(job.plan), job.plan.full, job.batch["kind"], job.batch["task"]
         network = build(kind, job.model, WIDTH, how.runs, job.source)
-        tests = [drawn(kind, task, far, how.points, job.fresh("test")) for far in (0, 1)]
+        tests = [drawn(kind, task, far, how.points, job.test_source()) for far in (0, 1)]
         simplest = "ReLU6" if kind == "static" else "LSTM"
         random = build(kind, simplest, WIDTH, UNTRAINED[full], job.plan.generator({}, kind))
         if kind == "recurrent":

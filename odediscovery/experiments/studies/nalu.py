@@ -95,7 +95,7 @@ class Operands(Experiment):
         nets.train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
         if again is not None:
             again.finish()
-        x, y = draw(1, SAMPLES, outside, job.fresh("test"))()
+        x, y = draw(1, SAMPLES, outside, job.test_source())()
         with torch.no_grad():
             off = ((unit(x) - y) / y).abs()[..., 0].nan_to_num(torch.inf, torch.inf)
         accuracy = 100.0 * (off < TOLERANCE).double().mean(dim=1)

@@ -112,7 +112,7 @@ class Comparisons(Experiment):
             x = pairs((how.runs, how.batch), LOW, HIGH, equal_share(task), job.source)
             return x, truth(task, x)
 
-        how, source = replace(how, rate=0.05 if register else 0.005), job.fresh("test")
+        how, source = replace(how, rate=0.05 if register else 0.005), job.test_source()
         train(network, draw, how, job)
         limits = [(LOW, HIGH), *((-(10**power), 10**power) for power in POWERS)]
         columns = {

@@ -327,12 +327,6 @@ def steps_of(model: str, task: str) -> int:
 
 
 MODELS = ("NMU" + OURS, "NMU", "MultiplicativeNAC", "NALU")
-SWEEPS: dict[str, tuple[str, ...]] = {
-    "range": ("-2 to -1", "-2 to 2", "0 to 1", "0.1 to 0.2", "1 to 2", "10 to 20"),
-    "overlap": ("0", "0.25", "0.5", "0.75", "1"),
-    "inputs": ("4", "10", "50", "100", "200"),
-    "hidden size": ("2", "4", "6", "8", "10"),
-}
 # Test range for each training range.
 OUTSIDE = {
     "-2 to -1": (-6.0, -2.0),
@@ -341,6 +335,12 @@ OUTSIDE = {
     "0.1 to 0.2": (0.2, 2.0),
     "1 to 2": (2.0, 6.0),
     "10 to 20": (20.0, 40.0),
+}
+SWEEPS: dict[str, tuple[str, ...]] = {
+    "range": tuple(OUTSIDE),
+    "overlap": ("0", "0.25", "0.5", "0.75", "1"),
+    "inputs": ("4", "10", "50", "100", "200"),
+    "hidden size": ("2", "4", "6", "8", "10"),
 }
 GATING = {("gated", "+"): "37 %", ("gated", "×"): "62 %", ("alone", "+"): "100 %", ("alone", "×"): "98 %"}
 
