@@ -133,17 +133,13 @@ def _read(folder: Path, batch: dict[str, str]) -> Ran | None:
     """Read a finished batch; None if it cannot be read, so that it is run again."""
     try:
         document = json.loads(_place(folder, batch, "json").read_text(encoding="utf-8"))
-        rows, arrays = document["rows"], dict[str, Any]()
-        if document["batch"] != batch or not (
-            isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
-        ):
-            return None
-        packed = _place(folder, batch, "npz")
+        rows, arrays, packed = document["rows"], dict[str, Any](), _place(folder, batch, "npz")
         if packed.is_file():
             with np.load(io.BytesIO(packed.read_bytes()), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
+        whole = isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
         # Batches of earlier versions do not list their arrays.
-        if set(document.get("arrays", arrays)) != set(arrays):
+        if not whole or document["batch"] != batch or set(document.get("arrays", arrays)) != set(arrays):
             return None
         return Ran(batch, rows, arrays, float(document["seconds"]))
     except (*DAMAGED, OSError, EOFError, zipfile.BadZipFile, NotImplementedError):

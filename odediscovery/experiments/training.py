@@ -59,7 +59,6 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 Task = Callable[[Tensor], Tensor]
 Draw = Callable[[], tuple[Tensor, Tensor]]
-Penalty = Callable[[int], Tensor]  # step -> [members]
 
 
 @dataclass(frozen=True)
@@ -230,7 +229,7 @@ def train(
     *,
     name: str = "",
     unit_of_loss: float | Tensor = 1.0,
-    penalty: Penalty | None = None,
+    penalty: Callable[[int], Tensor] | None = None,
     watch: Callable[[int, Tensor], None] | None = None,
 ) -> None:
     """Train all members in place on samples from `draw`, whose targets may be shared by all, under `penalty(step)`
