@@ -14,7 +14,6 @@ import hashlib
 import itertools
 import os
 import shutil
-import stat
 import sys
 import tempfile
 import threading
@@ -122,7 +121,8 @@ def claimed(folder: Path) -> Iterator[Claim]:
     """Claim the right to write a folder, for one writer at a time; remove folders made above it if they stay empty."""
     place = folder.resolve()
     prefix = f".odediscovery-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}"
-    made = _make_parents(place)
+    made = list(itertools.takewhile(lambda parent: not parent.exists(), place.parents))
+    place.parent.mkdir(parents=True, exist_ok=True)
     try:
         above = place.parent if os.access(place.parent, os.W_OK) or not place.is_dir() else place
         lock = _locked(above / f"{prefix}.lock", folder)
@@ -137,13 +137,6 @@ def claimed(folder: Path) -> Iterator[Claim]:
         for parent in made:
             with contextlib.suppress(OSError):
                 parent.rmdir()
-
-
-def _make_parents(place: Path) -> list[Path]:
-    """Make the missing folders above a place, and return them, innermost first."""
-    missing = list(itertools.takewhile(lambda parent: not parent.exists(), place.parents))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    return missing
 
 
 def _locked(path: Path, folder: Path) -> int | None:
@@ -197,18 +190,19 @@ def _exchanged(new: Path, place: Path) -> bool:
 def _link_foreign(old: Path, new: Path, own: Collection[str]) -> None:
     """Put everything that is not `own` into the new folder, by hard links if possible, else by copies."""
     for path in old.iterdir():
-        if path.name in own or (new / path.name).exists():
+        copy = new / path.name
+        if path.name in own or copy.exists():
             continue
         if path.is_dir() and not path.is_symlink():
-            (new / path.name).mkdir()
-            shutil.copymode(path, new / path.name)
-            _link_foreign(path, new / path.name, ())
+            copy.mkdir()
+            shutil.copymode(path, copy)
+            _link_foreign(path, copy, ())
             continue
         try:
-            os.link(path, new / path.name, follow_symlinks=False)
+            os.link(path, copy, follow_symlinks=False)
         except OSError:
-            if stat.S_ISREG(path.lstat().st_mode) or path.is_symlink():
-                shutil.copy2(path, new / path.name, follow_symlinks=False)
+            if path.is_file() or path.is_symlink():
+                shutil.copy2(path, copy, follow_symlinks=False)
 
 
 def _move_one_by_one(new: Path, place: Path, own: Collection[str]) -> None:

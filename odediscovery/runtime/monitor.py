@@ -16,7 +16,7 @@ import ctypes
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -54,13 +54,17 @@ def is_time_up() -> bool:
 
 
 @contextmanager
-def on_processor_time() -> Iterator[None]:
-    """Let monitors made within count processor time, so that other processes do not end a measured fit early."""
-    before = _clock.set(time.process_time)
+def _holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+    before = variable.set(value)
     try:
         yield
     finally:
-        _clock.reset(before)
+        variable.reset(before)
+
+
+def on_processor_time() -> AbstractContextManager[None]:
+    """Let monitors made within count processor time, so that other processes do not end a measured fit early."""
+    return _holding(_clock, time.process_time)
 
 
 def now() -> float:
@@ -137,8 +141,7 @@ class Monitor:
             return TIME_SPENT
         return None
 
-    @contextmanager
-    def patient(self, share: float) -> Iterator[None]:
+    def patient(self, share: float) -> AbstractContextManager[None]:
         """Let `check_time` end the work within, at this share of `remainder_of` after the end of the search time or of
         the processor time, or after a request to stop.
         """
@@ -151,11 +154,7 @@ class Monitor:
             most = float("inf") if self.processor_seconds is None else self.processor_seconds
             return self.clock() > min(asked, ends) + more or time.process_time() > most + more
 
-        before = _is_over.set(is_over)
-        try:
-            yield
-        finally:
-            _is_over.reset(before)
+        return _holding(_is_over, is_over)
 
     def in_time(self, share: float, work: Callable[[], T], otherwise: S) -> T | S:
         """Do `work` within its share of the remainder, and return its result, or `otherwise` if the time is up first.
@@ -309,8 +308,7 @@ class DrawnMonitor(Monitor):
 def _write(text: str) -> None:
     """Write a text to standard error, and ignore a closed one."""
     with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        print(text, end="", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -345,19 +343,14 @@ GIGABYTE = 1e9
 _allowed: ContextVar[float] = ContextVar("allowed", default=float("inf"))
 
 
-@contextmanager
-def at_most(gigabytes: float) -> Iterator[None]:
+def at_most(gigabytes: float) -> AbstractContextManager[None]:
     """Limit the planned memory of the work within; a single step may take a quarter, since several may coexist.
 
     >>> with at_most(1.0):
     ...     fitting_at_once(100, 25e6), has_room(1e9)
     (10, False)
     """
-    before = _allowed.set(gigabytes * GIGABYTE)
-    try:
-        yield
-    finally:
-        _allowed.reset(before)
+    return _holding(_allowed, gigabytes * GIGABYTE)
 
 
 def has_room(needed: float) -> bool:
@@ -370,11 +363,9 @@ def fitting_at_once(count: int, each: float) -> int:
     return max(1, int(min(float(count), 0.25 * _allowed.get() / max(each, 1.0))))
 
 
-def keep_freed_memory() -> bool:
-    """Tell glibc to keep up to 1 GiB of freed memory; False with another C library."""
-    if not sys.platform.startswith("linux"):
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+def keep_freed_memory() -> None:
+    """Tell glibc to keep up to 1 GiB of freed memory; nothing is done with another C library."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
     # <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
-    settings = ((-1, 2**30), (-2, 2**27), (-3, 2**25))
-    return mallopt is not None and all(mallopt(name, value) for name, value in settings)
+    for name, value in ((-1, 2**30), (-2, 2**27), (-3, 2**25)) if mallopt else ():
+        mallopt(name, value)
