@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,6 @@ UNITS = {"days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "mil
 DURATION = re.compile(r"(-?\d+) days?,?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
 # A clock as loggers write it: "13:05:00", "13:05:00.5".
 CLOCK = re.compile(r"(\d{1,6}):([0-5]\d):([0-5]\d(?:[.,]\d+)?)", re.ASCII)
-CLOCK_UNITS = ("hours", "minutes", "seconds")
 # An ISO date, and a date in another format.
 DATE = re.compile(
     r"\d{4}-\d{2}(?P<day>-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
@@ -97,37 +96,28 @@ def duration_seconds(cell: str) -> float | None:
     (108000.5, 108000.5, None)
     """
     if written := CLOCK.fullmatch(cell):
-        parts = (float(part.replace(",", ".")) for part in written.groups())
-        return sum(part * UNITS[unit] for part, unit in zip(parts, CLOCK_UNITS, strict=True))
+        hours, minutes, seconds = (float(part.replace(",", ".")) for part in written.groups())
+        return hours * UNITS["hours"] + minutes * UNITS["minutes"] + seconds
     found = DURATION.fullmatch(cell)
     if not found:
         return None
-    days, sign, hours, minutes, seconds = found.groups()
-    clock = int(hours or 0) * UNITS["hours"] + int(minutes or 0) * UNITS["minutes"] + float(seconds or 0)
-    return int(days) * UNITS["days"] + (-clock if sign == "-" else clock)
+    days, sign, *clock = found.groups()
+    hours, minutes, seconds = (float(part or 0) for part in clock)
+    within = hours * UNITS["hours"] + minutes * UNITS["minutes"] + seconds
+    return int(days) * UNITS["days"] + (-within if sign == "-" else within)
 
 
 def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
     """Convert dates or durations to a pandas index; None for anything else."""
-    if isinstance(times, pd.PeriodIndex):
-        return times.to_timestamp()
-    if isinstance(times, (pd.DatetimeIndex, pd.TimedeltaIndex)):
-        return times
-    kind = getattr(getattr(times, "dtype", None), "kind", "")
-    if kind and kind not in "mMO":
-        return None
-    # np.ndim fails for lists of lists of different lengths.
-    nested = isinstance(times, (list, tuple)) and any(hasattr(cell, "__len__") for cell in times)
-    cells = list(times) if not nested and np.ndim(times) == 1 else []
-    if not any(isinstance(cell, (date, timedelta, np.datetime64, np.timedelta64, pd.Period)) for cell in cells):
-        return None
     try:
         index = pd.Index(times)
         if index.inferred_type == "date":
             index = pd.to_datetime(index)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # no list of single cells, or a tensor with gradients
         return None
-    return as_moments(index) if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)) else None
+    if isinstance(index, pd.PeriodIndex):
+        return index.to_timestamp()
+    return index if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex)) else None
 
 
 def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[Any], Clock | None]:

@@ -104,10 +104,10 @@ EXAMPLE = 'write --column "R=recovered+deaths"'
 
 def split_name(text: str) -> tuple[str, str]:
     """Split a computed column into its name and its formula."""
-    name, sign, sum_ = (part.strip() for part in text.partition("="))
-    if not sign or not name or not sum_:
+    name, formula = _sides(text)
+    if not name or not formula:
         raise InputError(f"--column expects NAME=SUM OF COLUMNS, got {text!r}; {EXAMPLE}")
-    return name, sum_
+    return name, formula
 
 
 _OPERATIONS: Mapping[str, Callable[[Array, Array], Array]] = {

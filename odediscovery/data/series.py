@@ -213,17 +213,15 @@ class TimeSeries:
             labels = [str(k + 1) for k in range(len(labels))]
         blocks = []
         for trajectory, label in zip(self.trajectories, labels, strict=True):
-            block = pd.DataFrame(trajectory.values, columns=list(self.states))
+            columns: dict[str, Any] = {} if group is None else {group: label}
+            columns |= {self.time_name: trajectory.time, **dict(zip(self.states, trajectory.values.T, strict=True))}
             for k, name in enumerate(self.controls):
                 if trajectory.controls is not None and name != self.time_name:
-                    block[name] = trajectory.controls.values[:, k]
+                    columns[name] = trajectory.controls.values[:, k]
             for state, name in deviations.items():
                 known = trajectory.sigma
-                block[name] = np.nan if known is None else known[:, self.states.index(state)]
-            block.insert(0, self.time_name, trajectory.time)
-            if group is not None:
-                block.insert(0, group, label)
-            blocks.append(block)
+                columns[name] = np.nan if known is None else known[:, self.states.index(state)]
+            blocks.append(pd.DataFrame(columns))
         return pd.concat(blocks, ignore_index=True)
 
 
@@ -490,13 +488,13 @@ class Scale:
     def apply(self, series: TimeSeries) -> TimeSeries:
         """Make a series dimensionless."""
         trajectories = tuple(
-            Trajectory(
-                t.time / self.time,
-                t.values / self.state,
-                t.label,
-                None if t.sigma is None else t.sigma / self.size,
-                t.controls and t.controls.scaled(self.state[series.is_control], self.time),
-                t.recorded and t.recorded.scaled(self.state),
+            replace(
+                t,
+                time=t.time / self.time,
+                values=t.values / self.state,
+                sigma=None if t.sigma is None else t.sigma / self.size,
+                controls=t.controls and t.controls.scaled(self.state[series.is_control], self.time),
+                recorded=t.recorded and t.recorded.scaled(self.state),
             )
             for t in series.trajectories
         )

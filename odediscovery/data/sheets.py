@@ -153,25 +153,23 @@ def separator_of(text: str) -> str:
 def _read_numbers(text: str, first: int, path: Path, sep: str) -> Table | None:
     """Read a table of plain numbers and empty cells, else None: millions of cells take half a minute one by one."""
     header, _, body = text.partition("\n")
-    names, line = header.rstrip("\r").split(sep), first + 1
-    if re.search('["\r]', header.rstrip("\r")):
+    header = header.rstrip("\r")
+    names = header.split(sep)
+    if re.search('["\r]', header) or body.encode().translate(None, b"0123456789eE+-.\r\n" + sep.encode()):
         return None
-    if body.encode().translate(None, b"0123456789eE+-.\r\n" + sep.encode()):
-        return None
-    parsed: dict[str, Any] = {"sep": sep, "header": None, "keep_default_na": False, "skip_blank_lines": False}
     try:
-        cells = pd.read_csv(io.StringIO(body), dtype=float, na_values=[""], **_EXACT, **parsed)
+        cells = _parsed(body, sep, dtype=float, keep_default_na=False, na_values=[""], **_EXACT)
     except (ValueError, pd.errors.ParserError):
         return None
     if cells.shape[1] != len(names) or np.isinf(cells).any(axis=None):
         return None
-    lines = cells.index = pd.RangeIndex(line, line + len(cells))
+    lines = cells.index = pd.RangeIndex(first + 1, first + 1 + len(cells))
     table = _table_of(names, cells, first, path, sep)
     place = _places(table, names)
 
     def written(name: str) -> pd.Series:
-        of = pd.read_csv(io.StringIO(body), dtype=object, usecols=[place[name]], na_filter=False, **parsed)
-        return of.iloc[:, 0].set_axis(lines)[table.cells.index].rename(name)
+        column = _parsed(body, sep, dtype=object, na_filter=False, usecols=[place[name]]).iloc[:, 0]
+        return column.set_axis(lines)[table.cells.index].rename(name)
 
     return replace(table, written=written)
 
@@ -179,17 +177,21 @@ def _read_numbers(text: str, first: int, path: Path, sep: str) -> Table | None:
 def _read_cells(text: str, first: int, path: Path, sep: str) -> Table:
     """Read a table in a text cell by cell."""
     try:
-        # Without a header: pandas would rename repeated columns and use an extra column as
-        # an index. So a row that is too long fails; one that is too short lacks values.
-        parsed: dict[str, Any] = {"sep": sep, "header": None, "na_filter": False, "skip_blank_lines": False}
-        cells = pd.read_csv(io.StringIO(text), dtype=object, skipinitialspace=True, **parsed)
+        cells = _parsed(text, sep, dtype=object, na_filter=False, skipinitialspace=True)
     except (ValueError, pd.errors.ParserError) as error:
-        reason = _reason(str(error), first)
-        raise InputError(f"{path} cannot be read as a table: {reason}") from None
+        raise InputError(f"{path} cannot be read as a table: {_reason(str(error), first)}") from None
     # A quoted cell may span several lines of the file.
     height = 1 + cells.map(lambda cell: cell.count("\n")).sum(axis=1)
     cells.index = first + height.cumsum() - height
     return _table_of(list(cells.iloc[0]), cells.iloc[1:].map(str.strip), first, path, sep)
+
+
+def _parsed(text: str, sep: str, **options: Any) -> pd.DataFrame:
+    """Parse a text without a header: pandas would rename repeated columns and use an extra column as an index.
+
+    So a row that is too long fails; one that is too short lacks values.
+    """
+    return pd.read_csv(io.StringIO(text), sep=sep, header=None, skip_blank_lines=False, **options)
 
 
 def _reason(message: str, first: int) -> str:
@@ -249,15 +251,14 @@ def _texts(frame: pd.DataFrame, first: int) -> pd.DataFrame:
 def _column_texts(cells: Iterable[Any]) -> list[str]:
     # A period, such as a month, is written as its first date.
     cells = [cell.to_timestamp() if isinstance(cell, pd.Period) else cell for cell in cells]
-    cells = [None if cell is pd.NaT else cell for cell in cells]
-    stamps = [cell for cell in cells if isinstance(cell, datetime)]
+    stamps = [cell for cell in cells if isinstance(cell, datetime) and cell is not pd.NaT]
     # Spreadsheets and pandas lack plain dates: a column of midnights holds dates.
     days = all(s.tzinfo is None and s.time() == datetime.min.time() for s in stamps)
     return [_text(cell, days).strip() for cell in cells]
 
 
 def _text(cell: object, days: bool) -> str:
-    if cell is None or cell is pd.NA:
+    if cell is None or cell is pd.NA or cell is pd.NaT:
         return ""
     if isinstance(cell, float | np.floating):
         return "" if np.isnan(cell) else repr(float(cell))

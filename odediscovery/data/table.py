@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from odediscovery.data.dates import Clock, kind_of_time, times_in
+from odediscovery.data.frames import TIME_NAMES
 from odediscovery.data.signals import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
@@ -125,13 +126,11 @@ class Table:
         for line, row in (texts == "").loc[lambda blank: blank.any(axis=1)].head(1).iterrows():
             raise InputError(f"line {line}, column {texts.columns[row.argmax()]!r}: the group is missing")
         joined = texts.iloc[:, 0].str.cat(texts.iloc[:, 1:], sep=", ") if len(names) > 1 else texts.iloc[:, 0]
-        codes, written = pd.factorize(joined)
-        same, labels = pd.factorize(written.map(clean_name))
-        for label in labels:
+        labels = {cell: clean_name(cell) for cell in joined.unique()}
+        for label in labels.values():
             check_letters(label)
-        rows = np.argsort(same[codes], kind="stable")
-        ends = np.cumsum(np.bincount(same[codes]))[:-1]
-        return {label: own.tolist() for label, own in zip(labels, np.split(rows, ends), strict=True)}
+        rows = pd.RangeIndex(len(joined)).groupby(joined.map(labels))
+        return {label: rows[label].tolist() for label in labels.values()}
 
     def labels(self, taken: Collection[str]) -> dict[str, list[str]]:
         """The columns, but for the `taken` ones, of a few texts or numbers that may say what a row holds [rows]."""
@@ -167,18 +166,19 @@ class Table:
         names = [name for name in self.columns if name not in groups]
         if not names:
             raise InputError("no column is left for the time besides the group columns")
-        usual = [name for name in names if name.lower() in ("t", "time")]
+        usual = [name for name in TIME_NAMES if name in names]
+        usual += [name for name in names if name.lower() in TIME_NAMES]
         usual += [name for name in names if name == self.time]
-        if not self.of_frame:
-            return next((name for name in ("t", "time") if name in usual), [*usual, *names][0])
+        if usual or not self.of_frame:
+            return [*usual, *names][0]
         # A table may have other clocks than its times.
         dated = [name for name in names if self._kind(name) in ("date", "duration")]
-        if not usual and len(dated) != 1:
+        if len(dated) != 1:
             raise InputError(
                 "nothing says where the times of the frame are: expected a column called t or time, or an index of "
                 f"dates or called t, got columns {', '.join(names)}; name the column, time={names[0]!r}"
             )
-        return next((name for name in ("t", "time") if name in usual), [*usual, *dated][0])
+        return dated[0]
 
     def state_columns(
         self, wanted: str | Sequence[str] | None, taken: Mapping[str, str]
