@@ -86,24 +86,18 @@ def unpack(content: bytes, path: Path, head: str, build: Callable[[Any, dict[str
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > len(content):
                 raise ValueError("its entries overlap")
-            arrays = {
-                entry.filename.removesuffix(".npy"): _array(_stored(archive, entry)) for entry in archive.infolist()
-            }
+            arrays = {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in archive.infolist()}
         return build(read_json(str(arrays[head])), arrays)
     except (*DAMAGED, zipfile.BadZipFile, NotImplementedError, EOFError, OSError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path} is damaged ({reason[:200]}); fit the data again") from error
 
 
-def _stored(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Read an entry, which must be uncompressed."""
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
+    """Read the array in an entry, an uncompressed npy file whose header agrees with its length."""
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
         raise ValueError(f"its entry {entry.filename!r} is compressed")
-    return archive.read(entry)
-
-
-def _array(content: bytes) -> np.ndarray[Any, Any]:
-    """Read the array in an npy file whose header agrees with its length."""
+    content = archive.read(entry)
     stream = io.BytesIO(content)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError("arrays of an unknown version")

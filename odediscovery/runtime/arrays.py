@@ -15,15 +15,14 @@ SQUARED = 1e150
 ABOVE_ZERO = 1e-300
 
 
-def column_norms(columns: Array, axis: int = 0, keepdims: bool = False) -> Array:
+def column_norms(columns: Array, axis: int = 0) -> Array:
     """|c| = (sum c^2)^(1/2) along an axis, even if squares exceed the range of floats."""
     if max(columns.max(initial=0.0), -columns.min(initial=0.0)) < SQUARED:
-        return np.asarray(np.linalg.norm(columns, axis=axis, keepdims=keepdims))
+        return np.asarray(np.linalg.norm(columns, axis=axis))
     largest = np.abs(columns).max(axis=axis, keepdims=True, initial=0.0)
     scale = np.where((largest > SQUARED) & np.isfinite(largest), largest, 1.0)
     with np.errstate(over="ignore"):  # norms beyond the range are infinite
-        norms = scale * np.linalg.norm(columns / scale, axis=axis, keepdims=True)
-    return np.asarray(norms if keepdims else norms.squeeze(axis))
+        return np.asarray(scale.squeeze(axis) * np.linalg.norm(columns / scale, axis=axis))
 
 
 def products_by_column(y: Array, exponents: Array, least: Array) -> Array:

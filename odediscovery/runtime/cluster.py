@@ -83,7 +83,9 @@ class Cluster:
                 if not batch:
                     time.sleep(POLL_SECONDS / 4)
         finally:
-            self._leave(run, list(running))
+            if self.client.status == "running":
+                self.client.cancel(list(running))
+                self.client.run(_end_children, run, on_error="ignore")
 
     def _watch(self, running: Iterable[Any], had_workers: bool) -> bool:
         """Whether there are workers; reports once if there are none."""
@@ -94,13 +96,6 @@ class Cluster:
             address = self.client.scheduler.address
             self.say(f"no workers at {address} yet: start some with `dask worker {address}`")
         return has_workers
-
-    def _leave(self, run: str, running: list[Any]) -> None:
-        """End running tasks and their processes."""
-        if self.client.status != "running":
-            return
-        self.client.cancel(running)
-        self.client.run(_end_children, run, on_error="ignore")
 
 
 def _result_of(result: Any) -> Any:

@@ -170,7 +170,6 @@ def test_versions_are_the_installed_ones(monkeypatch):
 def test_ordinary_norms_are_those_of_numpy():
     columns = np.random.default_rng(0).normal(size=(3, 7, 5))
     np.testing.assert_array_equal(column_norms(columns, axis=1), np.linalg.norm(columns, axis=1))
-    assert column_norms(columns, axis=1, keepdims=True).shape == (3, 1, 5)
 
 
 @pytest.mark.parametrize("size", [1e-300, 1.0, 1e155, 1e300])
