@@ -186,7 +186,6 @@ def _fit_folders(chosen: Sequence[Alone], watch: _Watch, backend: Backend, monit
 
 
 def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, watch: _Watch) -> None:
-    """Start a new fit."""
     from odediscovery.command.reading import check_same_table, measured_series
     from odediscovery.result.folder import source_of
 
@@ -210,7 +209,6 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
 
 
 def _resume(before: Path, place: Claim, options: GivenSettings, watch: _Watch) -> None:
-    """Continue the fit in a folder."""
     from odediscovery.discovery.resume import resume
     from odediscovery.result.discovery import Discovery
     from odediscovery.result.folder import read_document

@@ -71,8 +71,9 @@ class TerminalMonitor(Monitor):
 
     def share(self) -> float | None:
         """As in `Monitor`; for work without a limit the completed steps, if there are several."""
-        by_steps = min(self._done / self._steps, 1.0) if self._steps > 1 else None
-        return super().share() if self.bound() else by_steps
+        if self.bound() is None and self._steps > 1:
+            return min(self._done / self._steps, 1.0)
+        return super().share()
 
     def left_text(self) -> str:
         """The time left as text, extrapolated from completed steps for work without a bound."""

@@ -49,15 +49,15 @@ def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Arra
 
 def _read_time(text: str, series: TimeSeries) -> float | None:
     """Parse a time: a number, or a date if the series counts from one; None for other text."""
-    number = _number(text)
-    dated = number is None and series.since
-    return time_of_date(text, series.since, series.units[series.time_name]) if dated else number
+    if (number := _number(text)) is not None or not series.since:
+        return number
+    return time_of_date(text, series.since, series.units[series.time_name])
 
 
 def written_times(series: TimeSeries, times: Array, last: str | None, file: Path | None) -> list[str]:
     """Write the times as dates if they were requested by dates, else as numbers."""
     asked = [] if last is None else [last]
-    asked += [] if file is None else [cell for row in _rows(file)[1:] for cell in row[:1]]
+    asked += [] if file is None else [row[0] for row in _rows(file)[1:]]
     if not series.since or all(_number(text) is not None for text in asked):
         return [repr(time) for time in times.tolist()]
     return [date_of_time(time, series.since, series.units[series.time_name]) for time in times.tolist()]

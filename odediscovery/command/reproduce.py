@@ -79,11 +79,9 @@ def _say_times(folder: Path, names: list[str]) -> None:
     """Print the time of each experiment, and of all together."""
     import json
 
-    seconds = {}
-    for name in names:
-        about = folder / name / "study.json"
-        if about.is_file():
-            seconds[name] = float(json.loads(about.read_text(encoding="utf-8"))["seconds"])
+    files = {name: folder / name / "study.json" for name in names}
+    done = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items() if file.is_file()}
+    seconds = {name: float(about["seconds"]) for name, about in done.items()}
     for name, value in seconds.items():
         say(f"{value:>9.1f} s  {name}")
     say(f"{sum(seconds.values()):>9.1f} s  {len(seconds)} of {len(names)} experiments, in {folder}")

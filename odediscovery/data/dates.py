@@ -202,7 +202,7 @@ def kind_of_time(cell: str) -> str:
 
 
 def _dates_in(name: str, cells: pd.Series) -> dict[int, datetime]:
-    """Parse the dates in a column by line, all of the same kind as the first."""
+    """The dates in a column by line, all of the same kind as the first."""
     found, first = {}, cells.index[0]
     for line, cell in cells.items():
         where = f"line {line}, column {name!r}"
