@@ -109,14 +109,6 @@ COLUMNS = (
 Sides: TypeAlias = tuple[TimeSeries, TimeSeries | None]
 
 
-def tasks_of(id: str, series: TimeSeries, seed: int, max_seconds: float) -> list[Task]:
-    """The tasks of a case, one for each method."""
-    return [
-        Task(id, method, partial(fit, series, seed, max_seconds), {"each": {}, "fitted_each": {}, "notes": []})
-        for method in methods(CASES[id])
-    ]
-
-
 def fit(series: TimeSeries, seed: int, max_seconds: float, row: Row) -> None:
     """Fit one case by one method, `ours` or the name of a model."""
     case, method = CASES[row["id"]], row["method"]
@@ -125,10 +117,10 @@ def fit(series: TimeSeries, seed: int, max_seconds: float, row: Row) -> None:
         if method in OURS:
             told = {**case.options, **(case.informed or {} if method == INFORMED else {})}
             found = discover(series, settings_for(seed=seed, max_seconds=max_seconds or None, **told))
-            row |= _ours(sides, series, found)
+            row |= _ours(sides, found)
         elif method == LAST:
-            still = _scored(sides, lambda run, times: np.tile(run.values[-1], (len(times), 1)))
-            row |= still | {"outcome": "-", "constants": 0}
+            row |= scored(sides, lambda run, times: np.tile(run.values[-1], (len(times), 1)))
+            row |= {"outcome": "-", "constants": 0}
         else:
             row |= _named(sides, case.models[method], seed)
 
@@ -141,7 +133,11 @@ def run_cases(
     check_names("series", chosen, CASES)
     tables = {id: CASES[id].load(data) for id in chosen}
     shared = {"measure": "series", "seed": seed, "max_seconds": max_seconds}
-    tasks = [task for id in chosen for task in tasks_of(id, tables[id], seed, max_seconds)]
+    tasks = [
+        Task(id, method, partial(fit, series, seed, max_seconds), {"each": {}, "fitted_each": {}, "notes": []})
+        for id, series in tables.items()
+        for method in methods(CASES[id])
+    ]
     # A fit without a limit takes at most a minute of processor time, including its evaluation.
     study = Study("series", shared, COLUMNS, tasks, max_seconds or 60.0, lambda row: f"R2 {_figure(row['r2'])}")
     claim_folder(folder, shared)
@@ -156,63 +152,48 @@ def methods(case: Case) -> tuple[str, ...]:
     return ("ours", *informed, *case.models, *([LAST] if case.options.get("holdout") else []))
 
 
-def _ours(sides: Sides, series: TimeSeries, found: Discovery) -> Row:
-    own = [found.equations.states.index(state) for state in series.states]
+def _ours(sides: Sides, found: Discovery) -> Row:
+    law, own = found.equations, [found.equations.states.index(state) for state in sides[0].states]
     starts = {run.label: x0 for run, x0 in zip(found.series.trajectories, found.initial_values, strict=True)}
-    scores = _scored(sides, lambda run, times: found.equations.simulate(starts[run.label], times)[:, own])
-    return scores | {
-        "outcome": found.outcome,
-        "constants": fitted_numbers(found),
-        "equations": found.equations.texts(),
-        "notes": list(found.messages),
-    }
+    scores = scored(sides, lambda run, times: law.simulate(starts[run.label], times)[:, own])
+    told = {"outcome": found.outcome, "constants": fitted_numbers(found), "equations": law.texts()}
+    return scores | told | {"notes": list(found.messages)}
 
 
 def _named(sides: Sides, model: NamedLaw, seed: int) -> Row:
     constants, found, ended = least_squares_fit(model, sides[0], seed)
     starts = {run.label: x0 for run, x0 in zip(sides[0].trajectories, found, strict=True)}
     seen = len(sides[0].states)
-    scores = _scored(sides, lambda run, times: model.simulate(constants, starts[run.label], times)[:, :seen])
+    scores = scored(sides, lambda run, times: model.simulate(constants, starts[run.label], times)[:, :seen])
     values = ", ".join(f"{name} = {c:.5g}" for name, c in zip(model.ranges, constants, strict=True))
-    return scores | {
-        "outcome": f"{ended} of {STARTS} starts",
-        "constants": len(constants),
-        "notes": [f"{model.text} with {values}"],
-    }
+    told = {"outcome": f"{ended} of {STARTS} starts", "constants": len(constants)}
+    return scores | told | {"notes": [f"{model.text} with {values}"]}
 
 
-def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row:
-    """R2 of fitted and held-out samples for a `solution`, and the error of the latter."""
+def scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row:
+    """R2 of fitted and held-out samples for a `solution`, the error of the latter, and what `verdict` needs."""
     earlier, later = sides
 
     def paths(scored: TimeSeries) -> list[Array]:
         pairs = zip(earlier.trajectories, scored.trajectories, strict=True)
         return [solution(run, np.union1d(run.time[:1], at.time))[-len(at.time) :] for run, at in pairs]
 
-    curves = paths(earlier)
+    def by_state(each: Array) -> dict[str, float | None]:
+        return {s: plain(r2) for s, r2 in zip(earlier.states, each, strict=True)}
+
+    curves, values = paths(earlier), pooled(earlier)
     whole, each = r2_of(earlier, curves)
-    told: Row = {"r2": plain(whole), **fitted_scores(earlier, curves, each)}
+    left, n = values - np.concatenate(curves), np.isfinite(values).sum(axis=0)
+    squares = np.where(np.isfinite(left).sum(axis=0) == n, np.nansum(left**2, axis=0), np.inf)
+    # Limit the accuracy to the digits of written values.
+    floor = (1e-9 * np.nanmax(np.abs(values), axis=0)) ** 2
+    misfit = plain(float(np.sum(n * np.log(squares / n + floor))))
+    told: Row = {"r2": plain(whole), "misfit": misfit, "samples": int(n.sum()), "fitted_each": by_state(each)}
     if later is not None:
         ends = paths(later)
         whole, each = r2_of(later, ends)
         told |= {"r2_heldout": plain(whole), "off": plain(relative_error(earlier, later, ends))}
-    return told | {"each": {s: plain(r2) for s, r2 in zip(earlier.states, each, strict=True)}}
-
-
-def fitted_scores(earlier: TimeSeries, curves: Sequence[Array], each: Array) -> Row:
-    """Scores of a law on the fitted samples for the rule of `verdict`."""
-    values = pooled(earlier)
-    left = values - np.concatenate(list(curves))
-    n = np.isfinite(values).sum(axis=0)
-    squares = np.where(np.isfinite(left).sum(axis=0) == n, np.nansum(left**2, axis=0), np.inf)
-    # Limit the accuracy to the digits of written values.
-    floor = (1e-9 * np.nanmax(np.abs(values), axis=0)) ** 2
-    misfit = float(np.sum(n * np.log(squares / n + floor)))
-    return {
-        "misfit": plain(misfit),
-        "samples": int(n.sum()),
-        "fitted_each": {s: plain(r2) for s, r2 in zip(earlier.states, each, strict=True)},
-    }
+    return told | {"each": by_state(each)}
 
 
 def fitted_numbers(found: Discovery) -> int | None:
@@ -288,10 +269,10 @@ def _equations(row: Row) -> Equations:
 def counts_of_verdicts() -> dict[str, Cell]:
     """A column for each verdict, with its count."""
 
-    def count_of(word: str) -> Cell:
-        return lambda rows: str(sum(row["verdict"] == word for row in rows))
+    def count_of(word: str, rows: Sequence[Row]) -> str:
+        return str(sum(row["verdict"] == word for row in rows))
 
-    return {word: count_of(word) for word in VERDICTS}
+    return {word: partial(count_of, word) for word in VERDICTS}
 
 
 def _figure(r2: float | None) -> str:

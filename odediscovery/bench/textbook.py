@@ -13,7 +13,7 @@ law with its constants fitted to the same samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,11 +22,10 @@ import numpy as np
 from odediscovery.bench.draws import Coverage, Draws, FsirGaps, FsirNoise, Lawless, contained, draw_table
 from odediscovery.bench.rows import Row
 from odediscovery.bench.scores import same_terms
-from odediscovery.bench.series import counts_of_verdicts, fitted_numbers, fitted_scores, verdict
+from odediscovery.bench.series import counts_of_verdicts, fitted_numbers, scored, verdict
 from odediscovery.bench.summary import Cell, by, grouped, size, text_of
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.task import r2_of
-from odediscovery.laws.equations import Equations
+from odediscovery.laws.equations import Equations, Form
 from odediscovery.problem.problem import prepare
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
@@ -54,6 +53,21 @@ class Truth:
         """Names of its states."""
         return ("x", "y", "z")[: len(self.start)]
 
+    @property
+    def values(self) -> dict[str, float]:
+        """The constants by name."""
+        return dict(zip(find(self.law).constants, self.constants, strict=True))
+
+    @property
+    def form(self) -> Form:
+        """The law with open constants, in an order of its own."""
+        return find(self.law).form(self.states)[0]
+
+    @property
+    def equations(self) -> Equations:
+        """The law with its constants."""
+        return self.form.with_constants([self.values[name] for name in self.form.names])
+
 
 TRUTHS = (
     Truth("exponential", (-0.3,), (100.0,), 10.0),
@@ -71,17 +85,6 @@ TRUTHS = (
 )
 
 
-def values_of(truth: Truth) -> dict[str, float]:
-    """The constants by name."""
-    return dict(zip(find(truth.law).constants, truth.constants, strict=True))
-
-
-def equations_of(truth: Truth) -> Equations:
-    """Build the law with its constants; named constants have the order of the registry."""
-    form, values = find(truth.law).form(truth.states)[0], values_of(truth)
-    return form.with_constants([values[name] for name in form.names])
-
-
 def made(truth: Truth, fault: str, generator: np.random.Generator) -> TimeSeries:
     """Simulate samples of a law with one fault."""
     t = np.linspace(0.0, truth.until, truth.samples)
@@ -90,28 +93,22 @@ def made(truth: Truth, fault: str, generator: np.random.Generator) -> TimeSeries
         kept = (generator.random(len(t)) > 0.25) & ((t < at) | (t > at + truth.until / 6.0))
         kept[[0, -1]] = True
         t = t[kept]
-    x = equations_of(truth).simulate(np.array(truth.start), t)
+    x = truth.equations.simulate(np.array(truth.start), t)
     spread = x.std(axis=0)
-    noise = FAULTS[fault] * (spread * generator.standard_normal(x.shape))
-    values = _faulty(x, spread, noise, t / truth.until, fault, generator)
-    return TimeSeries.from_arrays([t], [values], truth.states, labels=[truth.law])
-
-
-def _faulty(x: Array, spread: Array, noise: Array, way: Array, fault: str, generator: np.random.Generator) -> Array:
-    if fault == "counts":
-        return x + noise if (x < 0.0).any() else generator.poisson(x).astype(np.float64)
-    if fault == "rounded":
+    values = x + FAULTS[fault] * (spread * generator.standard_normal(x.shape))
+    if fault == "counts" and (x >= 0.0).all():
+        values = generator.poisson(x).astype(np.float64)
+    elif fault == "rounded":
         step = 10.0 ** (np.floor(np.log10(np.abs(x).max(axis=0))) - 1.0)
-        rounded: Array = np.round((x + noise) / step) * step
-        return rounded
-    if fault == "drift":
+        values = np.round(values / step) * step
+    elif fault == "drift":
         phase = generator.uniform(0.0, 2.0 * np.pi, x.shape[1])
-        return x + noise + 0.02 * spread * np.sin(2.0 * np.pi * way[:, None] + phase)
-    if fault == "outliers":
+        values += 0.02 * spread * np.sin(2.0 * np.pi * (t / truth.until)[:, None] + phase)
+    elif fault == "outliers":
         far = generator.random(x.shape) < 0.02
         far.ravel()[generator.integers(far.size)] = True
-        return x + noise + np.where(far, 0.3 * spread * generator.choice([-1.0, 1.0], x.shape), 0.0)
-    return x + noise
+        values += np.where(far, 0.3 * spread * generator.choice([-1.0, 1.0], x.shape), 0.0)
+    return TimeSeries.from_arrays([t], [values], truth.states, labels=[truth.law])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,10 +136,9 @@ class TextbookDraws(Draws):
 
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
         truth = next(t for t in TRUTHS if t.law == series.trajectories[0].label)
-        right = _is_right(found, truth)
         constants = fitted_numbers(found)
-        ours = _scored(series, found.equations, found.initial_values, constants, found.outcome)
-        told = verdict(ours, _true_law(truth, series), right)
+        ours = _scored(series, found.equations, found.initial_values[0], constants, found.outcome)
+        told = verdict(ours, _true_law(truth, series), _is_right(found, truth))
         within = _within(found, truth) if told == "right" else None
         row = {"verdict": told, "within": within, "constants": constants}
         return row | {"r2": found.r2, "notes": list(found.messages)}
@@ -173,32 +169,29 @@ def _inside(rows: Sequence[Row]) -> str:
 
 def _is_right(found: Discovery, truth: Truth) -> bool:
     """Whether the equations have the true terms, or the true name if these are not powers."""
-    true = equations_of(truth)
-    if true.power_sum is None or found.equations.power_sum is None:
+    true = truth.equations.power_sum
+    if true is None or found.equations.power_sum is None:
         return found.name == find(truth.law).says
-    return same_terms(found.equations.power_sum, true.power_sum)
+    return same_terms(found.equations.power_sum, true)
 
 
-def _scored(series: TimeSeries, law: Equations, starts: Iterable[Array], constants: int | None, outcome: str) -> Row:
-    curves = [law.simulate(x0, run.time) for x0, run in zip(starts, series.trajectories, strict=True)]
-    scores = fitted_scores(series, curves, r2_of(series, curves)[1])
-    return {**scores, "constants": constants, "outcome": outcome, "failed": None}
+def _scored(series: TimeSeries, law: Equations, start: Array, constants: int | None, outcome: str) -> Row:
+    scores = scored((series, None), lambda _, times: law.simulate(start, times))
+    return scores | {"constants": constants, "outcome": outcome, "failed": None}
 
 
 def _true_law(truth: Truth, series: TimeSeries) -> Row:
     """Score the true law with fitted constants, or with the true ones if the fit fails."""
-    law, values = find(truth.law), values_of(truth)
-    form = law.form(truth.states)[0]
-    start = np.array([values[name] for name in form.names])
-    fitted = Fitter.of(prepare(series)).fit(form, start, law.says)
-    equations = equations_of(truth) if fitted is None else fitted.equations
-    starts = [np.array(truth.start)] * len(series.trajectories) if fitted is None else fitted.starts
-    return _scored(series, equations, starts, len(form.names), "fitted")
+    form = truth.form
+    begin = np.array([truth.values[name] for name in form.names])
+    fitted = Fitter.of(prepare(series)).fit(form, begin, find(truth.law).says)
+    law, start = (truth.equations, np.array(truth.start)) if fitted is None else (fitted.equations, fitted.starts[0])
+    return _scored(series, law, start, len(form.names), "fitted")
 
 
 def _within(found: Discovery, truth: Truth) -> tuple[int, int] | None:
     """Count the true constants within their 95 % intervals, and all of them."""
-    true = equations_of(truth)
+    true = truth.equations
     if found.named is None and true.power_sum is not None:
         told = contained(found, true)
         fitted = [one["contained"] for name, one in told.items() if name.partition(": ")[2].startswith("coefficient")]
@@ -206,7 +199,7 @@ def _within(found: Discovery, truth: Truth) -> tuple[int, int] | None:
     named = found.named or found.textbook
     if named is None:
         return None
-    values = values_of(truth)
+    values = truth.values
     rows = [row for row in named.rows(found.degrees_of_freedom) if row["name"] in values and row["low"] is not None]
     inside = [row["low"] <= values[row["name"]] <= row["high"] for row in rows]
     return sum(inside), len(values)
