@@ -203,7 +203,7 @@ def reactions(law: RateLaw, r: np.random.Generator) -> Draft:
         if n > 1 and b.chance(0.3):
             last = chain[-1]
             b.add(last, -b.size(*LOSS), {last: 1})
-    return b.draft(b.positive_starts(0.15, 5.0), b.size(4.0, 25.0))
+    return b.draft((0.15, 5.0), (4.0, 25.0))
 
 
 def _next_reaction(b: Builder, k: int, n: int) -> RateLaw:
@@ -255,8 +255,7 @@ def food_chain(law: RateLaw, r: np.random.Generator) -> Draft:
         harvest = law if law in FEEDING else LINEAR
         _add(b, 0, -b.size(*(RATE if law in FEEDING else LOSS)), harvest.rate(b, "h", 0, OUTSIDE))
     # Above the least population that grows, where there is one.
-    low, high = (0.7, 2.5) if growth.name == "Allee" else (0.2, 4.0)
-    return b.draft(b.positive_starts(low, high), b.size(3.0, 30.0))
+    return b.draft((0.7, 2.5) if growth.name == "Allee" else (0.2, 4.0), (3.0, 30.0))
 
 
 def cells(law: RateLaw, r: np.random.Generator) -> Draft:
@@ -269,13 +268,13 @@ def cells(law: RateLaw, r: np.random.Generator) -> Draft:
     b.add(1, -b.size(0.1, 0.5), {1: 1})
     if n == 2:
         b.add(0, v)
-        return b.draft(b.positive_starts(0.7, 3.0), b.size(3.0, 12.0))
+        return b.draft((0.7, 3.0), (3.0, 12.0))
     uptake = MICHAELIS_MENTEN(b, "s", 2, OUTSIDE).factor
     b.add(0, v, factor=uptake)
     b.add(2, -v * b.size(0.3, 1.0), {1: 1}, uptake)
     b.add(2, b.size(0.2, 0.8))
     b.add(2, -b.size(*LOSS), {2: 1})
-    return b.draft(b.positive_starts(0.7, 3.0), b.size(3.0, 12.0))
+    return b.draft((0.7, 3.0), (3.0, 12.0))
 
 
 # Powers of ten of the unit of a temperature, which is counted from absolute zero: nobody's unit is 1e-6 K.
@@ -302,7 +301,7 @@ def reactors(law: RateLaw, r: np.random.Generator) -> Draft:
             b.add(k, -b.size(*LOSS), {k: 1})
     b.add(0, b.size(0.2, 0.8))
     b.add(0, -b.size(0.4, 1.2), {0: 1})
-    return b.draft(b.positive_starts(0.4, 2.5), b.size(2.0, 12.0))
+    return b.draft((0.4, 2.5), (2.0, 12.0))
 
 
 def bodies(law: RateLaw, r: np.random.Generator) -> Draft:
@@ -319,7 +318,7 @@ def bodies(law: RateLaw, r: np.random.Generator) -> Draft:
             b.add(k, -b.size(0.2, 1.0), {k: 1})
             if b.chance(0.5):
                 b.add(k, b.size(0.3, 1.5))
-    return b.draft(b.positive_starts(0.5, 2.5), b.size(1.5, 8.0))
+    return b.draft((0.5, 2.5), (1.5, 8.0))
 
 
 def motion(law: RateLaw, r: np.random.Generator) -> Draft:
@@ -347,7 +346,7 @@ def motion(law: RateLaw, r: np.random.Generator) -> Draft:
             b.add(v, gravity or b.signed_size(0.3, 1.0))
         if b.states == 1 and b.chance(0.5):
             b.add(v, -b.size(*LOSS), {v: 1})
-    return b.draft(b.signed_starts(-3.0, 3.0), b.size(3.0, 15.0), positive=False)
+    return b.draft((-3.0, 3.0), (3.0, 15.0))
 
 
 def circuits(law: RateLaw, r: np.random.Generator) -> Draft:
@@ -370,7 +369,7 @@ def circuits(law: RateLaw, r: np.random.Generator) -> Draft:
         b.add(0, -contact, {0: 1})
         b.add(2, -b.size(0.4, 1.5), {2: 1})
         b.add(2, b.size(0.4, 1.5), {0: 1})
-    return b.draft(b.signed_starts(-2.0, 2.0), b.size(3.0, 15.0), positive=False)
+    return b.draft((-2.0, 2.0), (3.0, 15.0))
 
 
 # What is drawn around the rows of each table.

@@ -173,25 +173,20 @@ class Builder:
         key = state, "*".join([*shapes, *([factor] if factor else [])]) or "1"
         self._terms[key] = self._terms.get(key, 0.0) + coefficient * size
 
-    def draft(self, starts: Array, span: float, *, positive: bool = True, wide: tuple[int, ...] = ()) -> Draft:
-        """The draft of these terms."""
+    def draft(self, starts: Range, span: Range, *, wide: tuple[int, ...] = (), push: float = 0.0) -> Draft:
+        """The draft of these terms, with starts and a last time in these ranges in units of order 1, even on the
+        logarithm where they are positive; a `push` moves starts of wide states away from 0."""
+        positive = starts[0] > 0.0
+        first: Array = self.random.uniform(*(np.log(starts) if positive else starts), (STARTS, self.states))
+        first = np.exp(first) if positive else first
+        first[:, list(wide)] += push * np.sign(first[:, list(wide)])
+        end = rounded(self.size(*span) * self.time, 2)
         terms = tuple(Term(k, rounded(c, DIGITS), shape) for (k, shape), c in self._terms.items() if c)
-        begin = np.vectorize(rounded)(starts * self.units, DIGITS)
+        begin = np.vectorize(rounded)(first * self.units, DIGITS)
         count = int(self.random.choice(SAMPLES_APART if self.apart else SAMPLES))
         names = {name for term in terms for name in re.findall(r"\w+", term.shape)}
         used = {n: v for n, v in self._inner.items() if n in names}
-        end = rounded(span * self.time, 2)
         return Draft(self.states, terms, used, begin, end, count, positive, wide, self.apart)
-
-    def positive_starts(self, low: float = 0.2, high: float = 4.0) -> Array:
-        """Starts [starts, states] of positive states, in units of order 1, even on the logarithm."""
-        starts: Array = np.exp(self.random.uniform(np.log(low), np.log(high), (STARTS, self.states)))
-        return starts
-
-    def signed_starts(self, low: float = -2.0, high: float = 2.0) -> Array:
-        """Starts [starts, states] of either sign, in units of order 1."""
-        starts: Array = self.random.uniform(low, high, (STARTS, self.states))
-        return starts
 
 
 OUTSIDE = -1
@@ -218,7 +213,7 @@ def power_sums(r: np.random.Generator) -> Draft:
             b.add(source, -k, powers)
         if target != OUTSIDE:
             b.add(target, k, powers)
-    draft = b.draft(b.positive_starts(), b.size(3.0, 30.0))
+    draft = b.draft((0.2, 4.0), (3.0, 30.0))
     return draft if any(a % 1.0 for a in draft.inner.values()) else power_sums(r)
 
 
@@ -241,7 +236,7 @@ def mass_action(r: np.random.Generator) -> Draft:
         powers: dict[int, float | str] = {j: int(order) for j, order in enumerate(orders) if order}
         for state in np.flatnonzero(change):
             b.add(int(state), k * float(change[state]), powers)
-    return b.draft(b.positive_starts(), b.size(2.0, 30.0))
+    return b.draft((0.2, 4.0), (2.0, 30.0))
 
 
 def lotka_volterra(r: np.random.Generator) -> Draft:
@@ -254,7 +249,7 @@ def lotka_volterra(r: np.random.Generator) -> Draft:
                 b.add(i, -b.size(0.1, 1.0), {i: 2})
             elif i != j and b.chance(0.7):
                 b.add(i, b.signed_size(*RATE), {i: 1, j: 1})
-    return b.draft(b.positive_starts(0.2, 3.0), b.size(4.0, 30.0))
+    return b.draft((0.2, 3.0), (4.0, 30.0))
 
 
 def compartments(r: np.random.Generator) -> Draft:
@@ -271,7 +266,7 @@ def compartments(r: np.random.Generator) -> Draft:
                 k = b.size(*RATE)
                 b.add(i, -k, {i: 1})
                 b.add(j, k, {i: 1})
-    return b.draft(b.positive_starts(), b.size(2.0, 15.0))
+    return b.draft((0.2, 4.0), (2.0, 15.0))
 
 
 # Sizes that several kinds share: p of x' = p y, damping, and what a filter z loses and is driven by.
@@ -287,8 +282,19 @@ def oscillators(r: np.random.Generator) -> Draft:
         return _jerk(r)
     filtered = r.random() >= 0.7
     b = Builder(r, 2 + filtered, "own")
-    _spring(b)
-    _damping(b)
+    b.add(0, b.size(*VELOCITY), {1: 1})
+    # A spring may have a negative linear part beside a cubic one (two wells).
+    linear, cubic = one_of(r, ((-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (1.0, -1.0)))
+    if linear:
+        b.add(1, linear * b.size(0.4, 2.0), {0: 1})
+    if cubic:
+        b.add(1, cubic * b.size(0.3, 1.5), {0: 3})
+    damping = one_of(r, (1, 3, "van der Pol", None))
+    if damping == "van der Pol":
+        b.add(1, b.size(0.2, 1.5), {1: 1})
+        b.add(1, -b.size(0.2, 1.5), {0: 2, 1: 1})
+    elif damping is not None:
+        b.add(1, -b.size(*DAMPING), {1: damping})
     if b.chance(0.25):
         # As FitzHugh and Nagumo's.
         b.add(0, b.size(0.1, 0.6), {0: 1})
@@ -300,27 +306,7 @@ def oscillators(r: np.random.Generator) -> Draft:
         b.add(2, b.size(*FILTER_DRIVE), {0: 1} if b.chance(0.6) else {0: 1, 1: 1})
         if b.chance(0.7):
             b.add(1, b.signed_size(0.2, 1.0), {2: 1})
-    return b.draft(b.signed_starts(), b.size(6.0, 20.0), positive=False)
-
-
-def _spring(b: Builder) -> None:
-    """x' = p y, y' = -a x, -b x^3 or both; a may be negative beside b (two wells)."""
-    b.add(0, b.size(*VELOCITY), {1: 1})
-    linear, cubic = one_of(b.random, ((-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (1.0, -1.0)))
-    if linear:
-        b.add(1, linear * b.size(0.4, 2.0), {0: 1})
-    if cubic:
-        b.add(1, cubic * b.size(0.3, 1.5), {0: 3})
-
-
-def _damping(b: Builder) -> None:
-    """Linear, cubic, van der Pol's or none."""
-    kind = one_of(b.random, (1, 3, "van der Pol", None))
-    if kind == "van der Pol":
-        b.add(1, b.size(0.2, 1.5), {1: 1})
-        b.add(1, -b.size(0.2, 1.5), {0: 2, 1: 1})
-    elif kind is not None:
-        b.add(1, -b.size(*DAMPING), {1: kind})
+    return b.draft((-2.0, 2.0), (6.0, 20.0))
 
 
 def _jerk(r: np.random.Generator) -> Draft:
@@ -332,7 +318,7 @@ def _jerk(r: np.random.Generator) -> Draft:
     for k, between in enumerate(ranges):
         b.add(2, -b.size(*between), {k: 1})
     b.add(2, b.signed_size(0.1, 0.6), one_of(b.random, ({0: 2}, {0: 3}, {1: 2}, {0: 1, 1: 1}, {1: 3})))
-    return b.draft(b.signed_starts(-1.5, 1.5), b.size(8.0, 20.0), positive=False)
+    return b.draft((-1.5, 1.5), (8.0, 20.0))
 
 
 def trigonometric(r: np.random.Generator) -> Draft:
@@ -348,7 +334,7 @@ def _adler(b: Builder, sine: str) -> Draft:
     b.add(0, b.signed_size(0.5, 2.0), factor=sine)
     if b.chance(0.5):
         b.add(0, -b.size(0.1, 0.5), {0: 1})
-    return b.draft(b.signed_starts(-2.8, 2.8), b.size(4.0, 15.0), positive=False, wide=(0,))
+    return b.draft((-2.8, 2.8), (4.0, 15.0), wide=(0,))
 
 
 def _pendulum(b: Builder, sine: str) -> Draft:
@@ -370,10 +356,8 @@ def _pendulum(b: Builder, sine: str) -> Draft:
             b.add(2, b.size(*FILTER_DRIVE), factor=sine)
         if b.chance(0.6):
             b.add(1, -b.size(0.2, 0.8), {2: 1})
-    starts = b.signed_starts(-2.6, 2.6)
-    # Away from 0, near which a sine is a line.
-    starts[:, 0] += 0.2 * np.sign(starts[:, 0])
-    return b.draft(starts, b.size(5.0, 20.0), positive=False, wide=(0,))
+    # Near 0 a sine is a line.
+    return b.draft((-2.6, 2.6), (5.0, 20.0), wide=(0,), push=0.2)
 
 
 def _saturation(b: Builder, state: int, name: str, power: float | None = None) -> str:
@@ -487,4 +471,4 @@ def saturating(r: np.random.Generator) -> Draft:
     add_terms, states, units, starts, span = one_of(r, SATURATING)
     b = Builder(r, states, units)
     add_terms(b)
-    return b.draft(b.positive_starts(*starts), b.size(*span))
+    return b.draft(starts, span)

@@ -1,13 +1,7 @@
 """Random laws identifiable from their samples; system i of a family depends only on the seed, the family and i.
 
-    power-sums       compartments with fluxes k x_s^a x_j^b, a and b real
-    mass-action      networks of reactions of at most two molecules
-    lotka-volterra   x_i' = x_i (r_i + sum_j a_ij x_j)
-    oscillators      Duffing, van der Pol, FitzHugh-Nagumo and jerk equations with further terms
-    saturating       Michaelis-Menten, Monod, Hill, Holling II and III, in one or two states
-    trigonometric    Adler's equation and pendulums, with damping, torque, a spring or a filter
-    compartments     linear compartments with constant inflows
-    mechanisms       published rate laws in the units of measurements, drawn only if asked for
+The families are the functions of `random_families`; published rate laws in the units of measurements (`mechanisms`) are
+drawn only if asked for.
 
 Seeds below 1,000 are for development, others for acceptance. A system has one to three states, two
 starts to train on and an unseen one, and 40 to 100 samples; mechanisms have up to five states and 30 to 300 samples.
@@ -47,13 +41,15 @@ STEP = 1e-4
 
 
 def is_identifiable(draft: Draft) -> bool:
-    """Whether the samples of a draft identify its law."""
+    """Whether solutions reach the end, and stay positive if required, and the samples identify the law."""
     if not is_whole(draft):
         return False
     constants = draft.constants
     most = 30.0 * np.abs(draft.starts).max(axis=0 if draft.apart else None)
     base = draft.simulate(draft.starts, np.tile(constants, (len(draft.starts), 1)), most)
-    return is_bounded(draft, base) and is_moving(draft, base[:, :TRAINED]) and is_known(draft, base[:, :TRAINED])
+    if not np.isfinite(base).all() or (draft.positive and (base.min(axis=0) < 1e-3 * base.max(axis=0)).any()):
+        return False
+    return is_moving(draft, base[:, :TRAINED]) and is_known(draft, base[:, :TRAINED])
 
 
 def is_whole(draft: Draft) -> bool:
@@ -66,13 +62,6 @@ def is_whole(draft: Draft) -> bool:
             return False
         links[i, uses] = links[uses, i] = 1.0
     return len(draft.terms) > 1 and bool(np.linalg.matrix_power(links, draft.states).all())
-
-
-def is_bounded(draft: Draft, paths: Array) -> bool:
-    """Whether solutions [samples, starts, states] reach the end, and stay positive if required."""
-    if not np.isfinite(paths).all():
-        return False
-    return not draft.positive or bool((paths.min(axis=0) >= 1e-3 * paths.max(axis=0)).all())
 
 
 def is_moving(draft: Draft, paths: Array) -> bool:
