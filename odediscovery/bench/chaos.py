@@ -29,7 +29,7 @@ import numpy as np
 
 from odediscovery.bench import peers
 from odediscovery.bench.rows import Row, Study, Task, exact_or_not, timed
-from odediscovery.bench.scores import box_of, exact_and_coef, same_law
+from odediscovery.bench.scores import exact_and_coef, same_law
 from odediscovery.bench.summary import EXACT_AND_COEF, MEDIAN_AND_LATE, by, grouped, in_percent, missed, number
 from odediscovery.bench.systems import SuiteSystem, check_names, check_sigma, chosen, document, true_trajectory
 from odediscovery.data.series import TimeSeries, pooled
@@ -163,7 +163,7 @@ def run_chaos(
 
 def scored(found: Equations, truth: Equations, train: TimeSeries, sigma: float) -> Row:
     """Score a law: whether terms and numbers are the true ones, and the error of the coefficients."""
-    exact, coef = exact_and_coef(same_law(found, truth, box_of(pooled(train))), sigma == 0)
+    exact, coef = exact_and_coef(same_law(found, truth, pooled(train)), sigma == 0)
     error = math.inf
     if found.power_sum is not None and truth.power_sum is not None:
         error = coefficient_error(found.power_sum, truth.power_sum)

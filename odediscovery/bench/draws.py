@@ -10,21 +10,19 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.interpolate import AAA, CubicSpline
 from scipy.optimize import linear_sum_assignment
 
-from odediscovery.bench.rows import Row, Study, Task, timed
-from odediscovery.bench.scores import NOISY_TOLERANCE, box_of, same_law
+from odediscovery.bench.rows import Row, Study, Task, fit_into
+from odediscovery.bench.scores import NOISY_TOLERANCE, ConstantErrors, same_law
 from odediscovery.bench.summary import Cell, Told, grouped, hits, middle, number, printed, table, text_of, yes_if
 from odediscovery.bench.systems import check, check_names, check_sigma
 from odediscovery.data.series import TimeSeries, pooled
-from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import constants
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.result.discovery import Discovery
@@ -34,7 +32,7 @@ from odediscovery.settings import Settings, settings_for
 
 @dataclass(frozen=True, kw_only=True)
 class Draws(ABC):
-    """A measurement over repeated draws, stored in one folder."""
+    """A measurement over repeated draws, stored in one folder; an option out of range is an `InputError`."""
 
     measure: ClassVar[str]
     # The columns that `describe` fills, and those of the summary over all draws.
@@ -69,10 +67,6 @@ class Draws(ABC):
         """Summarise a finished draw in a word."""
         return "hit" if row["hit"] else "miss"
 
-    def checked(self) -> Self:
-        """Return these draws, or raise an `InputError` that names the option out of range."""
-        return self
-
     def known(self, _draw: int) -> Row:
         """Columns of a draw that are known even without equations."""
         return {}
@@ -81,15 +75,12 @@ class Draws(ABC):
         """Fit a draw, and describe the result in its row."""
         draw = int(row["id"])
         series = self.data(draw)
-        with timed(row):
-            found = discover(series, self.settings(draw))
-        row |= self.describe(found, series)
-        row |= {"outcome": found.outcome, "equations": found.equations.texts()}
+        row |= self.describe(fit_into(row, series, self.settings(draw)), series)
 
     def study(self, count: int) -> Study:
         """The study of `count` draws from the seed on, or an `InputError`."""
         check("draws", count, count >= 1, "at least 1")
-        shared = {"measure": self.measure, **asdict(self.checked())}
+        shared = {"measure": self.measure, **asdict(self)}
         tasks = [Task(str(k), "ours", self.fill, self.known(k)) for k in range(self.seed, self.seed + count)]
         columns = ("id", "method", "failed", "outcome", "seconds", "equations", *self.own)
         return Study(self.measure, shared, columns, tasks, self.max_seconds, self.in_a_word)
@@ -105,9 +96,9 @@ def draw_table(rows: Sequence[Row], told: Mapping[str, Told]) -> str:
     return table(("draw", *own, "equations"), lines)
 
 
-def true_terms(found: Equations, system: str, series: TimeSeries) -> bool:
-    """Whether every equation has the true monomials, with their signs, and no others."""
-    return same_law(found, get_system(system).equations(), box_of(pooled(series))) is not None
+def errors_of(found: Equations, system: str, series: TimeSeries) -> ConstantErrors | None:
+    """Errors of the constants of a law with the terms of a known system, with their signs, and no others; else None."""
+    return same_law(found, get_system(system).equations(), pooled(series))
 
 
 # fSIR in noise, and from runs with gaps
@@ -142,11 +133,10 @@ class FsirNoise(Draws):
     sigma: float = 0.05  # noise as a share of each state's standard deviation over its trajectory
     trajectories: int = 1  # how many of `STARTS` are measured
 
-    def checked(self) -> Self:
+    def __post_init__(self) -> None:
         check_sigma(self.sigma)
         most = len(STARTS)
         check("trajectories", self.trajectories, 1 <= self.trajectories <= most, f"at least 1 and at most {most}")
-        return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
         names = get_system(FSIR).states
@@ -155,7 +145,7 @@ class FsirNoise(Draws):
         return TimeSeries(names, tuple(run.trajectories[0] for run in runs))
 
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
-        terms = true_terms(found.equations, FSIR, series)
+        terms = errors_of(found.equations, FSIR, series) is not None
         returning = exponents_alone(found.equations, "R")
         one = bool(returning) and all(abs(w - 1.0) <= 3.0 * error for w, error in returning)
         return {"hit": terms and one, "terms": terms, "returning": returning}
@@ -194,11 +184,10 @@ class FsirGaps(Draws):
     missing: float = 0.2  # share of the values that are missing
     trajectories: int = 8  # number of runs
 
-    def checked(self) -> Self:
+    def __post_init__(self) -> None:
         check_sigma(self.sigma)
         check("missing", self.missing, 0 <= self.missing <= 0.8, "at least 0 and at most 0.8")
         check("trajectories", self.trajectories, self.trajectories >= 1, "at least 1")
-        return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
         random, truth = np.random.default_rng(draw), get_system(FSIR).equations()
@@ -213,7 +202,7 @@ class FsirGaps(Draws):
         return TimeSeries.from_arrays(times, values, truth.states)
 
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
-        same = same_law(found.equations, get_system(FSIR).equations(), box_of(pooled(series)))
+        same = errors_of(found.equations, FSIR, series)
         off = None if same is None else same.inner
         return {"hit": off is not None and off <= NOISY_TOLERANCE, "samples": series.n_samples, "off": off}
 
@@ -237,11 +226,10 @@ class Coverage(Draws):
     system: str = FSIR  # its name
     sigma: float = 0.02  # noise as a share of each state's standard deviation
 
-    def checked(self) -> Self:
+    def __post_init__(self) -> None:
         if get_system(self.system).equations().power_sum is None:
             raise InputError(f"{self.system} is no sum of products of powers; choose another one")
         check("sigma", self.sigma, 0.0 < self.sigma < np.inf, "positive and finite")
-        return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
         clean, noisy = (simulate_system(self.system, noise=sigma, seed=draw) for sigma in (0.0, self.sigma))
@@ -250,9 +238,8 @@ class Coverage(Draws):
         return TimeSeries.from_arrays(run.time, run.values, noisy.states, noise={name: float(s) for name, s in known})
 
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
-        terms = true_terms(found.equations, self.system, series)
-        truth = get_system(self.system).equations()
-        return {"terms": terms, "constants": contained(found, truth) if terms else None}
+        terms = errors_of(found.equations, self.system, series) is not None
+        return {"terms": terms, "constants": contained(found, get_system(self.system).equations()) if terms else None}
 
     def in_a_word(self, row: Row) -> str:
         if not row["terms"]:
@@ -261,12 +248,10 @@ class Coverage(Draws):
         return f"{sum(c['contained'] for c in told)} of {len(told)} contained"
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        draws = len(rows)
-        names = next((list(row["constants"]) for row in rows if row["constants"]), [])
+        draws, told = len(rows), [row["constants"] for row in rows if row["constants"]]
         lines = []
-        for name in names:
-            told = [row["constants"][name] for row in rows if row["constants"]]
-            within, held = (sum(c[key] for c in told) for key in ("contained", "held"))
+        for name in told[0] if told else ():
+            within, held = (sum(one[name][key] for one in told) for key in ("contained", "held"))
             lines.append((name, f"{within} of {draws}", f"{within / draws:.1%}", str(held)))
         each = table(("true constant", "in its 95 % interval", "share", "held at a round number"), lines)
         return f"{super().markdown(rows)}\n{each}\n"
@@ -276,7 +261,11 @@ def contained(found: Discovery, truth: Equations) -> dict[str, dict[str, bool]]:
     """Whether each true constant, by name, is in its interval, and whether it was held, for laws with equal terms."""
     true, law = truth.power_sum, found.equations.power_sum
     assert true is not None and law is not None
-    pairs = _paired(law, true)
+    # Match every true monomial to the found one with the nearest exponents in the same equations.
+    apart = np.linalg.norm(true.exponents[:, None] - law.exponents[None], axis=2)
+    there = (true.coefficients != 0).T[:, None] & (law.coefficients == 0).T[None]
+    of_true, of_found = linear_sum_assignment(apart + 1e6 * there.sum(axis=2))
+    pairs = dict(zip(of_true.tolist(), of_found.tolist(), strict=True))
     records = constants(found.equations, found.degrees_of_freedom)
     told: dict[str, dict[str, bool]] = {}
     for i, j in zip(*np.nonzero(true.coefficients), strict=True):
@@ -291,14 +280,6 @@ def contained(found: Discovery, truth: Equations) -> dict[str, dict[str, bool]]:
         name = f"exponent {value:g} of {of} in {monomial}"
         told[name] = _contained(records[truth.states[i]], value, kind="exponent", monomial=pairs[int(j)], of=of)
     return told
-
-
-def _paired(law: PowerSum, true: PowerSum) -> dict[int, int]:
-    """Match every true monomial to the found one with the nearest exponents in the same equations."""
-    apart = np.linalg.norm(true.exponents[:, None] - law.exponents[None], axis=2)
-    there = (true.coefficients != 0).T[:, None] & (law.coefficients == 0).T[None]
-    apart = apart + 1e6 * there.sum(axis=2)
-    return {int(j): int(k) for j, k in zip(*linear_sum_assignment(apart), strict=True)}
 
 
 def _contained(records: Sequence[dict[str, Any]], value: float, **asked: Any) -> dict[str, bool]:
@@ -332,9 +313,8 @@ class Lawless(Draws):
 
     kind: str = KINDS[0]  # one of `KINDS`
 
-    def checked(self) -> Self:
+    def __post_init__(self) -> None:
         check_names("kind", [self.kind], KINDS)
-        return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
         random, t = np.random.default_rng(draw), np.arange(60.0)

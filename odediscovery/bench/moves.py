@@ -6,6 +6,7 @@ change without it, so only the others are repeated, once for each move.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from odediscovery.bench.random_laws import random_systems
-from odediscovery.bench.rows import Row, Study, Task, timed
+from odediscovery.bench.rows import Row, Study, Task, fit_into
 from odediscovery.bench.scores import score
 from odediscovery.bench.summary import by, count, in_short, table, total_seconds
 from odediscovery.bench.systems import Protocol, SuiteSystem, chosen, training_data
@@ -59,11 +60,10 @@ def fit(system: SuiteSystem, protocol: Protocol, max_seconds: float, row: Row) -
     _warm_up()
     with search_without(row["method"]) as made:
         try:
-            with timed(row):
-                found = discover(series, settings_for(seed=protocol.seed, max_seconds=max_seconds)).equations
+            found = fit_into(row, series, settings_for(seed=protocol.seed, max_seconds=max_seconds))
         finally:
             row["made"] = sorted(made)
-    row |= {"equations": found.texts(), "exact": score(found, system, protocol).exact}
+    row["exact"] = score(found.equations, system, protocol).exact
 
 
 @cache
@@ -85,17 +85,11 @@ def run_moves(
     """Make the fits that are not yet in `folder`, and return all rows, those of the whole search first."""
     known = moves()
     left_out = [move.name for move in chosen(known, names, "move")]
-    protocols = [Protocol(noise, seed=seed).checked() for noise in dict.fromkeys((0.0, sigma))]
-    fits = [
-        Task(
-            f"{system.id}, sigma {protocol.sigma:g}",
-            WHOLE,
-            partial(fit, system, protocol, max_seconds),
-            {"exact": False, "made": []},
-        )
-        for system in random_systems(seed, each=each)
-        for protocol in protocols
-    ]
+    protocols = [Protocol(noise, seed=seed) for noise in dict.fromkeys((0.0, sigma))]
+    fits = []
+    for system, protocol in itertools.product(random_systems(seed, each=each), protocols):
+        fill, known_of = partial(fit, system, protocol, max_seconds), {"exact": False, "made": []}
+        fits.append(Task(f"{system.id}, sigma {protocol.sigma:g}", WHOLE, fill, known_of))
     shared = {"measure": "moves", "sigma": sigma, "each": each, "seed": seed, "max_seconds": max_seconds}
 
     def study(tasks: Sequence[Task]) -> Study:

@@ -127,11 +127,8 @@ def _run(
     if design["times"] != "even":
         inner = np.sort(rng.uniform(0.0, 1.0, n - 2)) ** float(design["early"]) * end
         t = np.unique(np.concatenate([[0.0], inner, [end]]))
-    return t, _solved(law_of(design, constants), np.array(start), t, 1e-9, 1e-10)
-
-
-def _solved(law: PowerSum, start: Array, times: Array, rtol: float, atol: float) -> Array:
-    return solve_until_failure(lambda _, x: law.rhs(x), start, times, rtol=rtol, atol=atol)
+    law = law_of(design, constants)
+    return t, solve_until_failure(lambda _, x: law.rhs(x), np.array(start), t, rtol=1e-9, atol=1e-10)
 
 
 def terms_of(design: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any], list[float]]]:
@@ -307,7 +304,7 @@ def _curve(run: Trajectory, law: PowerSum | None) -> Array:
         return np.tile(run.values[0], (len(run.time), 1))
     most = 10.0 * np.abs(run.values).max()
     with np.errstate(all="ignore"):  # a wrong law may leave the domain of its powers
-        found = _solved(law, run.values[0], run.time, 1e-7, 1e-9)
+        found = solve_until_failure(lambda _, x: law.rhs(x), run.values[0], run.time, rtol=1e-7, atol=1e-9)
     return np.nan_to_num(np.clip(found, -most, most), nan=most)
 
 

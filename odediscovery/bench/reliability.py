@@ -15,7 +15,7 @@ Source of the error: Naeini, Cooper and Hauskrecht, AAAI 2015.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,11 +25,11 @@ from sklearn.linear_model import LogisticRegression
 
 from odediscovery.bench.draws import KINDS, Lawless
 from odediscovery.bench.random_laws import FAMILIES, MECHANISMS, random_system, random_systems
-from odediscovery.bench.rows import Row, Study, Task, timed
-from odediscovery.bench.scores import box_of, exact_and_coef, same_law
+from odediscovery.bench.rows import Row, Study, Task, fit_into
+from odediscovery.bench.scores import exact_and_coef, same_law
 from odediscovery.bench.summary import table
 from odediscovery.bench.systems import Protocol, SuiteSystem, training_data, true_trajectory
-from odediscovery.discovery.discover import discover
+from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.reliability import EVIDENCE, FEATURES, probability_of
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.arrays import Array, Mask
@@ -74,30 +74,23 @@ def fit_law(system: SuiteSystem, protocol: Protocol, max_seconds: float, row: Ro
     clean = np.concatenate([true_trajectory(system, k) for k in range(len(system.starts))])
 
     def is_truth(law: Equations) -> bool:
-        errors = same_law(law, system.equations, box_of(clean), system.apart)
-        return exact_and_coef(errors, protocol.is_clean)[0]
+        return exact_and_coef(same_law(law, system.equations, clean, system.apart), protocol.is_clean)[0]
 
-    series = training_data(system, protocol)
-    with timed(row):
-        found = discover(series, settings_for(seed=protocol.seed, max_seconds=max_seconds))
-    row |= _described(found, [is_truth(one.equations) for one in found.front])
+    _fit(row, training_data(system, protocol), protocol.seed, max_seconds, is_truth)
 
 
 def fit_lawless(kind: str, draw: int, max_seconds: float, row: Row) -> None:
     """Fit a series that no law explains."""
-    series = Lawless(kind=kind).data(draw)
-    with timed(row):
-        found = discover(series, settings_for(seed=draw, max_seconds=max_seconds))
-    row |= _described(found, [False] * len(found.front))
+    _fit(row, Lawless(kind=kind).data(draw), draw, max_seconds, lambda _: False)
 
 
-def _described(found: Any, right: Sequence[bool]) -> Row:
+def _fit(row: Row, series: TimeSeries, seed: int, max_seconds: float, is_truth: Callable[[Equations], bool]) -> None:
+    found = fit_into(row, series, settings_for(seed=seed, max_seconds=max_seconds))
     known = next(line[EVIDENCE] for line in found.log if line.get("event") == EVIDENCE)
-    rows = [
-        {"features": [round(value, 4) for value in features], "right": truth, "chosen": one.selected}
-        for one, features, truth in zip(found.front, known, right, strict=True)
+    row["rows"] = [
+        {"features": [round(value, 4) for value in features], "right": is_truth(one.equations), "chosen": one.selected}
+        for one, features in zip(found.front, known, strict=True)
     ]
-    return {"outcome": found.outcome, "equations": found.equations.texts(), "rows": rows}
 
 
 def is_right(row: Row) -> bool:
@@ -128,13 +121,13 @@ def calibration_error(p: Array, right: Mask) -> float:
     return sum(n * abs(mean - share) for n, mean, share in bins_of(p, right)) / len(p)
 
 
-def fit_weights(rows: Sequence[Row], penalty: float = 1.0) -> tuple[float, Array]:
+def fit_weights(rows: Sequence[Row]) -> tuple[float, Array]:
     """The intercept and the weights that these rows would give."""
     every = [(one, 1.0 if one["chosen"] else 1.0 / (len(row["rows"]) - 1)) for row in rows for one in row["rows"] or ()]
     f = np.array([one["features"] for one, _ in every])
     y, u = np.array([one["right"] for one, _ in every]), np.array([weight for _, weight in every])
     mean, spread = f.mean(axis=0), np.maximum(f.std(axis=0), 1e-6)
-    fitted = LogisticRegression(C=1.0 / penalty, tol=1e-8).fit((f - mean) / spread, y, u)
+    fitted = LogisticRegression(tol=1e-8).fit((f - mean) / spread, y, u)
     weights: Array = fitted.coef_[0] / spread
     return float(fitted.intercept_[0] - weights @ mean), weights
 

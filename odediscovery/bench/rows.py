@@ -24,13 +24,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
+from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor, on_processor_time
 from odediscovery.runtime.versions import versions
 from odediscovery.runtime.workers import IN_TURN, Backend, Failure
-from odediscovery.settings import settings_for
+from odediscovery.settings import Settings, settings_for
 
 Row: TypeAlias = dict[str, Any]
 
@@ -128,6 +131,15 @@ def timed(row: Row) -> Iterator[None]:
         yield
     finally:
         row["seconds"] = round(time.process_time() - began, 3)
+
+
+def fit_into(row: Row, series: TimeSeries, settings: Settings) -> Discovery:
+    """Fit a series; the row gets the seconds and, where it has these columns, the outcome and the equations."""
+    with timed(row):
+        found = discover(series, settings)
+    told = {"outcome": found.outcome, "equations": found.equations.texts()}
+    row |= {key: value for key, value in told.items() if key in row}
+    return found
 
 
 class Rows:

@@ -72,7 +72,11 @@ def constant_errors(
     truth: sympy.Expr, found: Callable[[Array], Array], symbols: tuple[sympy.Symbol, ...], box: Array
 ) -> ConstantErrors | None:
     """Errors of the constants for which `truth` equals `found`; None if there are no such constants."""
-    points = _points(box)
+    # Random points slightly beyond the box, positive where the box is positive.
+    low, high = box.T
+    wider = 0.25 * np.maximum(high - low, 1e-3 * np.abs(high))
+    below = np.where(low >= 0, np.maximum(low - wider, 0.5 * low), low - wider)
+    points = below + np.random.default_rng(0).random((POINTS, len(box))) * (high + wider - below)
     values = found(points)
     if truth == 0:
         return ConstantErrors(0.0, 0.0) if not values.any() else None
@@ -86,16 +90,6 @@ def constant_errors(
         return None
     size = float(np.abs(values[inside]).max())
     return family.fitted(values / size, size) if size > 0 else None
-
-
-def _points(box: Array) -> Array:
-    """Random points slightly beyond the box, positive where the box is positive."""
-    low, high = box.T
-    wider = 0.25 * np.maximum(high - low, 1e-3 * np.abs(high))
-    below = np.where(low >= 0, np.maximum(low - wider, 0.5 * low), low - wider)
-    share = np.random.default_rng(0).random((POINTS, len(box)))
-    points: Array = below + share * (high + wider - below)
-    return points
 
 
 class _Family:
@@ -172,7 +166,11 @@ class _Family:
             value = self._sum(base, constant, True)
         else:
             value = self.columns[base] if base.is_Symbol else self._value(base, constant)
-        return _power(value, float(power), constant(float(power)))
+        # A whole true power gives its sign to a negative base.
+        true, size = float(power), np.abs(value) ** constant(float(power))
+        if not true.is_integer():
+            return np.where(value >= 0, size, np.nan)
+        return size if true % 2 == 0 else np.sign(value) * size
 
     def _sum(self, e: sympy.Expr, constant: Constant, held: bool) -> Array:
         """The terms of a sum, each with its coefficient; `held` fixes the first one that varies."""
@@ -186,14 +184,6 @@ class _Family:
             inner = self.columns[shape] if shape.is_Symbol else self._value(shape, constant)
             total = total + factor * inner
         return total
-
-
-def _power(base: Array, true: float, power: float) -> Array:
-    """base**power, with the sign that a whole true power gives to a negative base."""
-    size = np.abs(base) ** power
-    if not true.is_integer():
-        return np.where(base >= 0, size, np.nan)
-    return size if true % 2 == 0 else np.sign(base) * size
 
 
 def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> ConstantErrors | None:
@@ -256,7 +246,7 @@ def score(found: Equations, system: SuiteSystem, protocol: Protocol) -> Scores:
     """Score found equations, over the states of the system in order, against the truth."""
     clean = np.concatenate([true_trajectory(system, k) for k in range(len(system.starts))])
     recon, gen = best_recon([found], system, protocol), _r2_from(found, system, len(system.starts) - 1)
-    same = same_law(found, system.equations, box_of(clean), system.apart)
+    same = same_law(found, system.equations, clean, system.apart)
     return Scores(recon, gen, *exact_and_coef(same, protocol.is_clean), nodes(found))
 
 
@@ -303,8 +293,9 @@ def nodes(equations: Equations) -> int:
     return sum(1 for e in equations.right_hand_sides for _ in sympy.preorder_traversal(e))
 
 
-def same_law(found: Equations, truth: Equations, box: Array, apart: bool = False) -> ConstantErrors | None:
-    """Errors of the constants of a law of the true form in a box [states, 2]; None for other forms."""
+def same_law(found: Equations, truth: Equations, values: Array, apart: bool = False) -> ConstantErrors | None:
+    """Errors of the constants of a law of the true form at values [samples, states]; None for other forms."""
+    box = box_of(values)
     if found.power_sum is not None and truth.power_sum is not None:
         return distance(found.power_sum, truth.power_sum, np.abs(box).max(axis=1))
     unit, sides = np.ones(len(box)), truth.right_hand_sides

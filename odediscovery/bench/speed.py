@@ -25,14 +25,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid
 
-from odediscovery.bench.rows import Row, Study, Task, timed
-from odediscovery.bench.scores import box_of, exact_and_coef, same_law
+from odediscovery.bench.draws import errors_of
+from odediscovery.bench.rows import Row, Study, Task, fit_into
+from odediscovery.bench.scores import exact_and_coef
 from odediscovery.bench.summary import Told, listed, text_of, yes_if, yes_or_no
 from odediscovery.bench.systems import check_names
-from odediscovery.data.series import pooled
-from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError
-from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.laws.systems import simulate_system
 from odediscovery.runtime.workers import Processes
 from odediscovery.settings import settings_for
 from odediscovery.units import UNITS
@@ -43,13 +42,9 @@ SIZES: Mapping[str, tuple[int, int, int, int]] = {"small": (40, 3, 6, 200), "wid
 SINGLE = torch.finfo(torch.float32).eps
 
 
-def _open(gate: Tensor) -> Tensor:
-    return gate + (gate.clamp(0.0, 1.0) - gate).detach()
-
-
 def _gated(p: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     """The logarithm of the size of gated inputs, and their angle."""
-    gate = _open(p.gate)
+    gate = p.gate + (p.gate.clamp(0.0, 1.0) - p.gate).detach()
     log_r = torch.log(gate * (x.abs() + SINGLE) + (1.0 - gate))
     return log_r, torch.where(x < 0, math.pi * gate, torch.zeros(()))
 
@@ -103,14 +98,9 @@ class ByHand(nn.Module):
         return self.formula(self.unit, x)
 
 
-def cases() -> list[str]:
-    """Names of all cases, each a unit and a size."""
-    return [f"{name} {size}" for size in SIZES for name in BY_HAND]
-
-
 def measure_unit(case: str, seed: int = 0, seconds: float = 2.0) -> dict[str, float]:
-    """Wall-clock seconds of a forward pass of one of `cases`, ours and by hand, each the best of several turns. They
-    take turns, so that other load affects both."""
+    """Wall-clock seconds of a forward pass of a unit and a size, as in "NAU small", ours and by hand, each the best of
+    several turns. They take turns, so that other load affects both."""
     name, _, size = case.partition(" ")
     batch, n_in, n_out, times = SIZES[size]
     threads, source = torch.get_num_threads(), torch.Generator().manual_seed(seed)
@@ -149,12 +139,9 @@ def timed_fit(samples: int, noise: float, seed: int, max_seconds: float, row: Ro
     """Time a default fit of fSIR."""
     series = simulate_system("fsir", samples=samples, noise=noise, seed=seed)
     began = time.perf_counter()
-    with timed(row):
-        found = discover(series, settings_for(seed=seed, max_seconds=max_seconds))
+    found = fit_into(row, series, settings_for(seed=seed, max_seconds=max_seconds))
     row |= {"clock": round(time.perf_counter() - began, 3), "megabytes": round(peak_megabytes())}
-    same = same_law(found.equations, get_system("fsir").equations(), box_of(pooled(series)))
-    row["exact"] = exact_and_coef(same, is_clean=not noise)[0]
-    row |= {"outcome": found.outcome, "equations": found.equations.texts()}
+    row["exact"] = exact_and_coef(errors_of(found.equations, "fsir", series), is_clean=not noise)[0]
 
 
 def run_speed(
@@ -164,19 +151,20 @@ def run_speed(
     check_names("part", parts, PARTS)
     tasks: list[Task] = []
     if "units" in parts:
-        tasks += [Task(case, "ours", partial(forward, seed, 0.2 if quick else 2.0)) for case in cases()]
+        measured = partial(forward, seed, 0.2 if quick else 2.0)
+        tasks += [Task(f"{name} {size}", "ours", measured) for size in SIZES for name in BY_HAND]
     if "fits" in parts:
         tasks += [
             Task(f"{samples} samples, {noise:.0%} noise", "ours", partial(timed_fit, samples, noise, seed, max_seconds))
             for samples, noise in FITS[: 1 if quick else None]
         ]
     shared = {"measure": "speed", "seed": seed, "max_seconds": max_seconds, "quick": quick}
-    study = Study("speed", shared, COLUMNS, tasks, max_seconds, _in_words)
+
+    def in_words(row: Row) -> str:
+        return f"{row['seconds'] / row['by_hand']:.2f} of by hand" if row["by_hand"] else f"{row['megabytes']} MB"
+
+    study = Study("speed", shared, COLUMNS, tasks, max_seconds, in_words)
     return study.run(folder, backend=Processes(fresh=True), **where)
-
-
-def _in_words(row: Row) -> str:
-    return f"{row['seconds'] / row['by_hand']:.2f} of by hand" if row["by_hand"] else f"{row['megabytes']} MB"
 
 
 _UNITS: Mapping[str, Told] = {

@@ -18,7 +18,17 @@ from typing import Any, TypeAlias
 from odediscovery.bench import summary
 from odediscovery.bench.rows import Row, Study, Task, commit_of, exact_or_not, read_rows, read_study, timed
 from odediscovery.bench.scores import best_recon, score
-from odediscovery.bench.summary import GOOD, NEAR_PERFECT, Cell, by, figure, grouped, recon_and_gen, table
+from odediscovery.bench.summary import (
+    GOOD,
+    MEDIAN_AND_LATE,
+    NEAR_PERFECT,
+    Cell,
+    by,
+    figure,
+    grouped,
+    recon_and_gen,
+    table,
+)
 from odediscovery.bench.systems import Protocol, SuiteSystem, choose, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
@@ -75,7 +85,6 @@ def study_of(
     systems: Sequence[SuiteSystem] | None = None,
 ) -> Study:
     """The study of a suite by some methods."""
-    protocol.checked()
     every = list(load_suite(suite).values()) if systems is None else systems
     most = min(system.trainable for system in every)
     if protocol.trajectories > most:
@@ -184,7 +193,9 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
             label = method if len(of_it) == whole else f"{method}, {len(of_it)} of {whole} systems"
             rows += [{"recon_front": None, **row, **about, "label": label} for row in of_it]
     rows.sort(key=lambda row: (row["place"], row["method"] != "ours"))
-    columns, kinds, parts = _columns(rows), by(rows, "kind"), []
+    # Columns that old rows would fill with dashes are left out.
+    columns = {t: c for t, c in _PAGE.items() if t not in _NEWER or any(c([row]) != "-" for row in rows)}
+    kinds, parts = by(rows, "kind"), []
     for kind in (kind for kind in KINDS if kind in kinds):
         # Two folders of one condition, such as of two commits, have separate lines.
         groups = by(kinds[kind], "condition", "label", "folder")
@@ -197,28 +208,24 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
     return "\n\n".join(parts)
 
 
-def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
-    """The columns of the page, without those that old rows would fill with dashes."""
-    columns: dict[str, Cell] = {
-        "EXACT": summary.hits("exact"),
-        "RECON (R2 > 0.9)": summary.number("recon", GOOD),
-        "best of the front": _best_of_the_front,
-        "RECON > 0.999": summary.number("recon", NEAR_PERFECT),
-        "GEN": summary.number("gen", GOOD),
-        "median s": summary.middle("seconds"),
-        "95 % s": summary.late_seconds,
-        "longest s": summary.longest,
-        "limit s": lambda own: own[0]["limit"],
-        "machine ms": lambda own: own[0]["machine"],
-        "commit": lambda own: own[0]["commit"],
-    }
-    newer = {"best of the front": _best_of_the_front(rows) != "-", "machine ms": any(r["machine"] != "-" for r in rows)}
-    return {title: cell for title, cell in columns.items() if newer.get(title, True)}
-
-
 def _best_of_the_front(rows: Sequence[Row]) -> str:
     offered = any(row["recon_front"] is not None for row in rows)
     return str(summary.count(rows, "recon_front", GOOD)) if offered else "-"
+
+
+_PAGE: Mapping[str, Cell] = {
+    "EXACT": summary.hits("exact"),
+    "RECON (R2 > 0.9)": summary.number("recon", GOOD),
+    "best of the front": _best_of_the_front,
+    "RECON > 0.999": summary.number("recon", NEAR_PERFECT),
+    "GEN": summary.number("gen", GOOD),
+    **MEDIAN_AND_LATE,
+    "longest s": summary.longest,
+    "limit s": lambda own: own[0]["limit"],
+    "machine ms": lambda own: own[0]["machine"],
+    "commit": lambda own: own[0]["commit"],
+}
+_NEWER = ("best of the front", "machine ms")
 
 
 def _machine(study: Mapping[str, Any]) -> str:

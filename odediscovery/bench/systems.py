@@ -141,7 +141,7 @@ def chosen(known: Mapping[str, Any], ids: Sequence[str] | None, kind: str) -> li
 
 @dataclass(frozen=True)
 class Protocol:
-    """Options of the training data."""
+    """Options of the training data; one out of range is an `InputError`."""
 
     sigma: float = 0.0  # noise as a share, 0 for none
     drop: float = 0.0  # share of the samples left out at random, at least 0 and below 1
@@ -149,18 +149,16 @@ class Protocol:
     seed: int = 0  # of noise, dropping and the methods
     digits: int | None = None  # significant digits of the values; None for all
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether the values are exact."""
-        return self.sigma == 0.0 and self.digits is None
-
-    def checked(self) -> Protocol:
-        """Return this protocol, or raise an `InputError` that names the option out of range."""
+    def __post_init__(self) -> None:
         check_sigma(self.sigma)
         check("drop", self.drop, 0.0 <= self.drop < 1.0, "at least 0 and below 1")
         check("trajectories", self.trajectories, self.trajectories >= 1, "at least 1")
         check("digits", self.digits, self.digits is None or 1 <= self.digits <= 17, "at least 1 and at most 17")
-        return self
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the values are exact."""
+        return self.sigma == 0.0 and self.digits is None
 
 
 def check(option: str, value: object, fits: bool, limits: str) -> None:
@@ -204,7 +202,10 @@ def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
         seen = clean + protocol.sigma * size * noise.standard_normal(clean.shape)
         if protocol.digits is not None:
             seen = np.vectorize(rounded)(seen, protocol.digits)
-        kept = _kept(len(seen), protocol.drop, thinning)
+        # The first sample always remains.
+        removed = min(int(protocol.drop * len(seen)), max(len(seen) - LEAST_VALUES, 0))
+        left_out = thinning.permutation(np.arange(1, len(seen)))[:removed]
+        kept = np.setdiff1d(np.arange(len(seen)), left_out)
         times.append(system.times[kept])
         values.append(seen[kept])
     if protocol.trajectories == 1:
@@ -215,11 +216,3 @@ def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
 def rounded(value: float, digits: int) -> float:
     """Round a number to significant digits."""
     return float(f"{value:.{digits - 1}e}")
-
-
-def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:
-    """Indices of the remaining samples, in order; the first one always remains."""
-    removed = min(int(drop * samples), max(samples - LEAST_VALUES, 0))
-    left_out = random.permutation(np.arange(1, samples))[:removed]
-    places: Array = np.setdiff1d(np.arange(samples), left_out)
-    return places

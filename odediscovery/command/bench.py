@@ -62,6 +62,11 @@ bench = typer.Typer(
 )
 
 
+def _measurement(command: Callable[..., None]) -> Callable[..., None]:
+    """Add a command whose arguments may be groups of options."""
+    return bench.command()(with_groups(command))
+
+
 def _keep(work: Callable[..., Rows], summary: Callable[[Rows], str], name: str, run: RunOptions) -> None:
     """Run a measurement that saves its rows in a folder; print its summary and save it beside them.
 
@@ -91,8 +96,7 @@ def _rough(digits: int | None) -> str:
     return "" if digits is None else f"-digits{digits}"
 
 
-@bench.command()
-@with_groups
+@_measurement
 def series(
     ids: Annotated[str | None, flag("series with commas between, such as gause,yeast (default: all)")] = None,
     data: Annotated[Path, flag("folder of the measured tables", "data")] = Path("data"),
@@ -106,8 +110,7 @@ def series(
     _keep(work, lambda rows: markdown(rows, run.seed, run.max_seconds), f"series-seed{run.seed}", run)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def moves(
     names: Annotated[str | None, flag("moves, with commas (default: all)")] = None,
     sigma: Annotated[float, flag("noise of the noisy fits", 0.02)] = 0.02,
@@ -161,8 +164,7 @@ for _name, _help in SUITES.items():
     bench.command(_name, help=_help)(with_groups(_suite))
 
 
-@bench.command()
-@with_groups
+@_measurement
 def random(
     family: Annotated[
         list[str] | None,
@@ -185,7 +187,7 @@ def random(
     from odediscovery.bench.suites import study_of
     from odediscovery.bench.systems import Protocol
 
-    protocol = Protocol(sigma, 0.0, trajectories, run.seed, digits).checked()
+    protocol = Protocol(sigma, 0.0, trajectories, run.seed, digits)
     methods = methods_named(method)
     sayer(run.quiet)("drawing the laws")
     systems = random_systems(run.seed, names_in(",".join(family or []) or None, "--family"), each, chosen)
@@ -194,8 +196,7 @@ def random(
     _keep(study.run, lambda rows: markdown(study.shared, rows, systems), name, run)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def chaos(
     noise: Annotated[
         str | None, flag("levels as shares of the root mean square, with commas between (default: 0,0.001,0.01)")
@@ -225,8 +226,7 @@ def chaos(
     _keep(work, lambda rows: of.markdown(rows, _command()), f"chaos-seed{run.seed}", run)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def speed(
     parts: Annotated[str | None, flag("units, fits, with commas between (default: all)")] = None,
     quick: Annotated[bool, flag("few rounds and one fit, for a first look")] = False,
@@ -241,8 +241,7 @@ def speed(
     _keep(work, lambda rows: of.markdown(rows, _command()), name, run)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def fsir_noise(
     sigma: Noise = 0.05,
     trajectories: Annotated[int, flag("measured from different starts, 1 to 5", 1)] = 1,
@@ -253,8 +252,7 @@ def fsir_noise(
     _draw("fsir-noise", draws, run, sigma=sigma, trajectories=trajectories)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def fsir_gaps(
     sigma: Noise = 0.02,
     missing: Annotated[float, flag("share of missing values", 0.2)] = 0.2,
@@ -266,8 +264,7 @@ def fsir_gaps(
     _draw("fsir-gaps", draws, run, sigma=sigma, missing=missing, trajectories=trajectories)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def coverage(
     system: Annotated[str, argument("SYSTEM", "name of a known system, see `simulate`")] = "fsir",
     sigma: Noise = 0.02,
@@ -278,8 +275,7 @@ def coverage(
     _draw("coverage", draws, run, system=system, sigma=sigma)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def lawless(
     kind: Annotated[str, flag("white-noise, random-walk, splines or rationals", "white-noise")] = "white-noise",
     draws: Count = 20,
@@ -289,8 +285,7 @@ def lawless(
     _draw("lawless", draws, run, kind=kind)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def textbook(
     draws: Annotated[
         int, flag("draws: twelve laws one after the other, with five faults in turn (default: 120)")
@@ -301,8 +296,7 @@ def textbook(
     _draw("textbook", draws, run)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def reliability(
     each: Annotated[int, flag("so many random laws of each family at each level")] = 4, run: TaskOptions = RUN
 ) -> None:
@@ -313,8 +307,7 @@ def reliability(
     _keep(study.run, lambda rows: of.markdown(rows, _command()), f"reliability-each{each}-seed{run.seed}", run)
 
 
-@bench.command()
-@with_groups
+@_measurement
 def populations(
     designs: Annotated[Path | None, argument("DESIGNS.json", "file of designs (default: those of the package)")] = None,
     draws: Count = 10,
@@ -347,11 +340,10 @@ def methods_named(name: str) -> dict[str, Method]:
 
     methods: dict[str, Method] = {"ours": ours, "untrained": untrained}
     asked = METHODS if name == "all" else (name,)
-    if set(asked) - methods.keys():
+    if name not in methods:
         from odediscovery.bench import peers
 
-        for one in asked:
-            if one not in methods:
-                peers.check_installed(one)
+        for one in [one for one in asked if one not in methods]:
+            peers.check_installed(one)
         methods |= {"pysindy": peers.sindy, "pyoperon": peers.operon}
     return {one: methods[one] for one in asked}

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from odediscovery import Equations, InputError, discover, get_system, settings_for, simulate_system
-from odediscovery.bench import draws
-from odediscovery.bench.draws import Coverage, FsirGaps, FsirNoise, Lawless, contained, exponents_alone, true_terms
+from odediscovery.bench import rows as kept
+from odediscovery.bench.draws import Coverage, FsirGaps, FsirNoise, Lawless, contained, errors_of, exponents_alone
 from odediscovery.bench.populations import APART, COLUMNS, PEERS, SIMPLE, TOGETHER, study, summary, summary_of_peers
 from odediscovery.bench.rows import blank, filled
 from odediscovery.command.cli import main
@@ -39,7 +39,7 @@ def test_draws_differ_by_their_noise_and_trajectories_by_their_start():
 def test_a_draw_needs_exactly_the_true_monomials(right, hit):
     texts = {"S": right, "I": "0.06*S**0.5*I**0.5 - 0.05*I", "R": "0.05*I - 0.01*R"}
     series = simulate_system("fsir")
-    assert true_terms(Equations.parse(["S", "I", "R"], texts), "fsir", series) is hit
+    assert (errors_of(Equations.parse(["S", "I", "R"], texts), "fsir", series) is not None) is hit
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_exponent_of_the_returning_may_be_three_errors_off(power, error, hit
     equations = Equations.from_power_sum(("S", "I", "R"), PowerSum(truth.coefficients, w), standard_errors=spread)
     assert exponents_alone(equations, "R") == [(power, error)]
     found = SimpleNamespace(outcome="converged", equations=equations)
-    monkeypatch.setattr(draws, "discover", lambda _series, _settings: found)
+    monkeypatch.setattr(kept, "discover", lambda _series, _settings: found)
     (row,) = FsirNoise().study(1).run(tmp_path)
     assert row["terms"] and row["hit"] is hit and row["returning"] == [(power, error)]
 
@@ -65,7 +65,7 @@ def test_draws_are_kept_counted_and_not_done_again(here, tmp_path, monkeypatch, 
             raise ZeroDivisionError("nothing\nat all")
         return SimpleNamespace(outcome="converged", equations=get_system("fsir").equations())
 
-    monkeypatch.setattr(draws, "discover", found)
+    monkeypatch.setattr(kept, "discover", found)
     out = tmp_path / "draws"
     command = ["bench", "fsir-noise", "--out", str(out), "--seed", "3"]
     assert main([*command, "--draws", "1"]) == 0
@@ -135,7 +135,7 @@ def test_only_what_converged_is_a_claim():
 
 def test_a_law_with_other_terms_covers_nothing(monkeypatch):
     found = SimpleNamespace(outcome="converged", equations=Equations.parse(["N"], {"N": "0.4*N - 0.01"}))
-    monkeypatch.setattr(draws, "discover", lambda _series, _settings: found)
+    monkeypatch.setattr(kept, "discover", lambda _series, _settings: found)
     about = Coverage(system="logistic")
     (task,) = about.study(1).tasks
     row = filled(task, about.study(1).columns)
@@ -145,20 +145,20 @@ def test_a_law_with_other_terms_covers_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "about",
+    ("measure", "options"),
     [
-        Lawless(kind="pink"),
-        Coverage(system="nosuch"),
-        Coverage(sigma=0.0),
-        FsirGaps(missing=0.9),
-        FsirGaps(sigma=-1.0),
-        FsirGaps(trajectories=0),
-        Coverage(system="pendulum"),
+        (Lawless, {"kind": "pink"}),
+        (Coverage, {"system": "nosuch"}),
+        (Coverage, {"sigma": 0.0}),
+        (FsirGaps, {"missing": 0.9}),
+        (FsirGaps, {"sigma": -1.0}),
+        (FsirGaps, {"trajectories": 0}),
+        (Coverage, {"system": "pendulum"}),
     ],
 )
-def test_what_cannot_be_drawn_is_said(about):
+def test_what_cannot_be_drawn_is_said(measure, options):
     with pytest.raises(InputError):
-        about.checked()
+        measure(**options)
 
 
 DESIGN = {

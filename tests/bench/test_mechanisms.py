@@ -49,7 +49,7 @@ def law(text, states="x y"):
 
 
 def verdict(found, truth, box):
-    return exact_and_coef(same_law(found, truth, box, apart=True), is_clean=True)
+    return exact_and_coef(same_law(found, truth, box.T, apart=True), is_clean=True)
 
 
 QUICK = ("mass action", "Michaelis-Menten", "Hill", "tanh gate", "Droop", "Ivlev", "dry friction", "Butler-Volmer")
