@@ -177,7 +177,8 @@ class Builder:
         """The draft of these terms, with starts and a last time in these ranges in units of order 1, even on the
         logarithm where they are positive; a `push` moves starts of wide states away from 0."""
         positive = starts[0] > 0.0
-        first: Array = self.random.uniform(*(np.log(starts) if positive else starts), (STARTS, self.states))
+        low, high = np.log(starts) if positive else starts
+        first: Array = self.random.uniform(low, high, (STARTS, self.states))
         first = np.exp(first) if positive else first
         first[:, list(wide)] += push * np.sign(first[:, list(wide)])
         end = rounded(self.size(*span) * self.time, 2)
@@ -322,14 +323,12 @@ def _jerk(r: np.random.Generator) -> Draft:
 
 
 def trigonometric(r: np.random.Generator) -> Draft:
-    """Adler's equation, pendulums with damping and torque, and pendulums that drive a filter."""
+    """Adler's equation x' = a + b sin x, with a spring in some; pendulums with damping and torque, and pendulums that
+    drive a filter."""
     b = Builder(r, 1 + case_of(r, 0.2, 0.55, 0.25), "none")
     sine = f"sin({b.inner('w', 1.0)}*x0)"
-    return _adler(b, sine) if b.states == 1 else _pendulum(b, sine)
-
-
-def _adler(b: Builder, sine: str) -> Draft:
-    """x' = a + b sin x, with a spring in some."""
+    if b.states > 1:
+        return _pendulum(b, sine)
     b.add(0, b.signed_size(0.3, 2.0))
     b.add(0, b.signed_size(0.5, 2.0), factor=sine)
     if b.chance(0.5):
