@@ -18,6 +18,7 @@ low-dimensional chaos, Nonlinear Dynamics 111 (2023); systems: Gilpin, NeurIPS D
 
 from __future__ import annotations
 
+import itertools
 import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -113,23 +114,16 @@ def fill(sigma: float, seed: int, max_seconds: float, row: Row) -> None:
 def study(sigma: float, methods: Sequence[str], systems: Sequence[SuiteSystem], seed: int, max_seconds: float) -> Study:
     """The study of these methods on these systems at one level of noise."""
     check_sigma(sigma)
-    tasks = [
-        Task(
-            one.id,
-            method,
-            partial(fill, sigma, seed, max_seconds),
-            {"kind": one.representation, "exact": False, "coef": False},
-        )
-        for method in methods
-        for one in systems
-    ]
+    tasks = []
+    for method, one in itertools.product(methods, systems):
+        known = {"kind": one.representation, "exact": False, "coef": False}
+        tasks.append(Task(one.id, method, partial(fill, sigma, seed, max_seconds), known))
     shared = {"suite": SUITE, "sigma": sigma, "seed": seed, "max_seconds": max_seconds}
+
+    def in_words(row: Row) -> str:
+        return f"{exact_or_not(row)}, error {'-' if row['error'] is None else format(row['error'], '.1e')}"
+
     return Study(SUITE, shared, COLUMNS, tasks, max_seconds, in_words, list(entries()))
-
-
-def in_words(row: Row) -> str:
-    """Summarise a row: whether the law is exact, and the error of its coefficients."""
-    return f"{exact_or_not(row)}, error {'-' if row['error'] is None else format(row['error'], '.1e')}"
 
 
 def methods_named(asked: Sequence[str] | None) -> list[str]:

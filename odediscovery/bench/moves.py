@@ -88,8 +88,8 @@ def run_moves(
     protocols = [Protocol(noise, seed=seed) for noise in dict.fromkeys((0.0, sigma))]
     fits = []
     for system, protocol in itertools.product(random_systems(seed, each=each), protocols):
-        fill, known_of = partial(fit, system, protocol, max_seconds), {"exact": False, "made": []}
-        fits.append(Task(f"{system.id}, sigma {protocol.sigma:g}", WHOLE, fill, known_of))
+        fill, blank = partial(fit, system, protocol, max_seconds), {"exact": False, "made": []}
+        fits.append(Task(f"{system.id}, sigma {protocol.sigma:g}", WHOLE, fill, blank))
     shared = {"measure": "moves", "sigma": sigma, "each": each, "seed": seed, "max_seconds": max_seconds}
 
     def study(tasks: Sequence[Task]) -> Study:

@@ -402,7 +402,7 @@ def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, see
         correction = 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
         return float(np.mean(samples * np.log(np.maximum(misfits, 1e-300)))) + correction
 
-    return Equations.from_power_sum(train.states, _law(_best(candidates(), aic), exponents))
+    return Equations.from_power_sum(train.states, _best(candidates(), aic, exponents))
 
 
 def _weak_form(train: TimeSeries, seed: int) -> tuple[Array, Array]:
@@ -428,15 +428,11 @@ def _weak_form(train: TimeSeries, seed: int) -> tuple[Array, Array]:
         return columns, np.concatenate([np.asarray(library.convert_u_dot_integral(one)) for one in seen])
 
 
-def _best(candidates: Iterable[Array], criterion: Callable[[Array], float]) -> Array:
-    best = min(candidates, key=criterion, default=None)
-    if best is None or criterion(best) == np.inf:
+def _best(candidates: Iterable[Array], criterion: Callable[[Array], float], exponents: Array) -> PowerSum:
+    """The law of the terms that the best coefficients leave."""
+    c = min(candidates, key=criterion, default=None)
+    if c is None or criterion(c) == np.inf:
         raise FitError("no threshold leaves a term")
-    return best
-
-
-def _law(c: Array, exponents: Array) -> PowerSum:
-    """Build the law of the remaining terms."""
     used = (c != 0).any(axis=0)
     return PowerSum(c[:, used], exponents[used])
 
@@ -466,4 +462,4 @@ def group_law(runs: Sequence[tuple[Array, Array]], exponents: Array) -> PowerSum
     # Thresholds of coefficients of columns of length 1: from far below to far above the rates.
     optimisers = (pysindy.STLSQ(threshold=10.0 ** (0.25 * k), normalize_columns=True) for k in range(-16, 9))
     found = [c for optimiser in optimisers if (c := fitted(optimiser, columns, rates)) is not None]
-    return _law(_best(found, bic), exponents)
+    return _best(found, bic, exponents)

@@ -16,7 +16,6 @@ Source of the error: Naeini, Cooper and Hauskrecht, AAAI 2015.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -57,10 +56,9 @@ def _fits(each: int, seed: int, max_seconds: float) -> Iterator[tuple[str, Any]]
     for systems, levels in (families, LEVELS), (mechanisms, LEVELS_OF_MECHANISMS):
         for sigma, digits in levels:
             protocol = Protocol(sigma, digits=digits, trajectories=2, seed=seed)
+            level = f"{digits} digits" if digits else f"{sigma:g}"
             for system in systems:
-                own = protocol if len(system.starts) > 2 else replace(protocol, trajectories=1)
-                level = f"{digits} digits" if digits else f"{sigma:g}"
-                yield f"{system.id}, {level}", partial(fit_law, system, own, max_seconds)
+                yield f"{system.id}, {level}", partial(fit_law, system, protocol, max_seconds)
     protocol = Protocol(SHORT_NOISE, seed=seed)
     for system in (random_system(seed, family, i, SHORT) for family in FAMILIES for i in range(each)):
         yield f"{system.id}, {SHORT} samples", partial(fit_law, system, protocol, max_seconds)

@@ -9,6 +9,7 @@ of several folders can be shown on one page, conditions and methods side by side
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -84,26 +85,21 @@ def study_of(
     ids: Sequence[str] | None = None,
     systems: Sequence[SuiteSystem] | None = None,
 ) -> Study:
-    """The study of a suite by some methods."""
-    every = list(load_suite(suite).values()) if systems is None else systems
+    """The study of a suite by some methods: of all its systems, those with some ids, or other `systems`."""
+    every, asked = systems or list(load_suite(suite).values()), systems or choose(suite, ids)
     most = min(system.trainable for system in every)
     if protocol.trajectories > most:
         raise InputError(f"--trajectories {protocol.trajectories}: systems of {suite} have at most {most} to train on")
-    tasks = [
-        Task(
-            system.id,
-            name,
-            partial(fit, system, protocol, max_seconds, solve),
-            {"states": len(system.states), "representation": system.representation, "exact": False, "coef": False},
-        )
-        for name, solve in methods.items()
-        for system in (choose(suite, ids) if systems is None else systems)
-    ]
+    tasks = []
+    for (name, solve), system in itertools.product(methods.items(), asked):
+        known = {"states": len(system.states), "representation": system.representation, "exact": False, "coef": False}
+        tasks.append(Task(system.id, name, partial(fit, system, protocol, max_seconds, solve), known))
     shared = {"suite": suite, **asdict(protocol), "max_seconds": max_seconds}
-    ids = [system.id for system in every]
-    return Study(
-        suite, shared, COLUMNS, tasks, max_seconds, lambda row: f"{exact_or_not(row)}, {recon_and_gen(row)}", ids
-    )
+
+    def in_words(row: Row) -> str:
+        return f"{exact_or_not(row)}, {recon_and_gen(row)}"
+
+    return Study(suite, shared, COLUMNS, tasks, max_seconds, in_words, [system.id for system in every])
 
 
 # Tables of one suite
