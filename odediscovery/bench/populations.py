@@ -271,7 +271,8 @@ def _laws(design: Mapping[str, Any], series: TimeSeries, method: str) -> list[Po
     if method == SIMPLE:
         if series.n_states > 1:
             raise InputError("simple laws have one state")
-        return [_simple(row) for row in explain(list(map(str, range(len(groups)))), [(t, x[:, 0]) for t, x in groups])]
+        rows = explain(list(map(str, range(len(groups)))), [(t, x[:, 0]) for t, x in groups])
+        return [_simple(row) if row["outcome"] == "explained" else None for row in rows]
     exponents = group_library(series.n_states, [powers for *_, powers in terms_of(design)])
     if method == TOGETHER:
         return [group_law(groups, exponents)] * len(groups)
@@ -284,10 +285,8 @@ def _laws(design: Mapping[str, Any], series: TimeSeries, method: str) -> list[Po
     return found
 
 
-def _simple(row: Mapping[str, Any]) -> PowerSum | None:
+def _simple(row: Mapping[str, Any]) -> PowerSum:
     """The law of a row of `explain`."""
-    if row["outcome"] != "explained":
-        return None
     law = (LAWS | RICHER)[row["law"]]
     return law.with_exponents([row["exponent"]] * len(law.free)).law(np.log(row["constants"]))
 

@@ -71,9 +71,9 @@ def fit(system: SuiteSystem, protocol: Protocol, max_seconds: float, solve: Meth
         equations, outcome, *offered = solve(series, max_seconds, protocol.seed)
     row |= {"outcome": outcome, "equations": equations.texts()}
     scores = score(equations, system, protocol)
-    best = max(best_recon(offered[0], system, protocol), scores.recon) if offered else None
     row |= asdict(scores) | {"recon": plain(scores.recon), "gen": plain(scores.gen)}
-    row["recon_front"] = None if best is None else plain(best)
+    if offered:
+        row["recon_front"] = plain(max(best_recon(offered[0], system, protocol), scores.recon))
 
 
 def study_of(
