@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -155,10 +156,9 @@ def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
     states, time_name = _texts(document["states"], "states"), document["time"]
     # Results of earlier versions have no controls and no unmeasured states.
     ways, blank = document.get("inputs", {}), _texts(document.get("unmeasured", []), "unmeasured")
-    columns = [name for name in states if name not in blank]
-    columns += [name for name in ways if name != time_name]
+    acting = [name for name in ways if name != time_name]
     sigma, group, units = document.get("sigma_columns", {}), document["group"], document["units"]
-    check_names([time_name, *states, *(name for name in ways if name != time_name)])
+    check_names([time_name, *states, *acting])
     texts = [*sigma, *sigma.values(), *units, *units.values(), *([] if group is None else [group])]
     for name in _texts(texts, "units"):
         check_letters(name)
@@ -166,12 +166,17 @@ def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
         raise InputError("'unmeasured' should be some of the states")
     path = folder / "data.csv"
     table = exact_table(_companion(document, folder, path.name) or b"", path)
+    columns = [name for name in states if name not in blank] + acting
     series = series_of(table, path, time_name, columns, group, sigma, None)
     series = with_columns(with_interpolations(series, ways), states)
     return dataclasses.replace(series, units=dict(units), since=checked_text(document.get("since", "")))
 
 
 def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    def if_any(key: str, read: Callable[[Any], Any]) -> Any:
+        record = document.get(key)
+        return None if record is None else read(record)
+
     series = _series(document, folder)
     scores, heldout = document["scores"], document["scores"]["r2_heldout"]
     if document["outcome"] not in OUTCOMES:
@@ -181,12 +186,11 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     freedom, found_by = document.get("intervals", {}).get("degrees_of_freedom"), document.get("found_by")
     if found_by is not None and found_by not in get_args(FoundBy):
         raise InputError("'found_by' should be training, regression, textbook or null")
-    start_errors, doubts = document.get("initial_value_errors"), _texts(document.get("doubts", []), "doubts")
-    texts = _texts(document["messages"], "messages")
+    texts, doubts = _texts(document["messages"], "messages"), _texts(document.get("doubts", []), "doubts")
     model = _companion(document, folder, "model.npz") or b""
     covariance = _companion(document, folder, "covariance.npz", optional=True)
     equations = _equations(document, series)
-    population = Population.from_record(document.get("population"))
+    population = if_any("population", Population.from_record)
     return {
         "series": series,
         "equations": equations,
@@ -203,11 +207,11 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "network": Network.from_bytes(model, folder / "model.npz"),
         "log": _read_log(_companion(document, folder, "log.jsonl", optional=True), folder / "log.jsonl"),
         "degrees_of_freedom": None if freedom is None else int(freedom),
-        "initial_value_errors": None if start_errors is None else starts_from_record(start_errors, series),
+        "initial_value_errors": if_any("initial_value_errors", partial(starts_from_record, series=series)),
         "estimates": None if covariance is None else Estimates.from_bytes(covariance, folder / "covariance.npz"),
-        "survival": Survival.from_record(document.get("bootstrap")),
-        "named": NamedConstants.from_record(document.get("named_constants")),
-        "textbook": NamedConstants.from_record(document.get("textbook")),
+        "survival": if_any("bootstrap", Survival.from_record),
+        "named": if_any("named_constants", NamedConstants.from_record),
+        "textbook": if_any("textbook", NamedConstants.from_record),
         "found_by": found_by or "",
         "profiles": tuple(Profile.from_record(one, equations) for one in document.get("profiles", ())),
         "population": population and population.checked(equations.power_sum, len(series.trajectories)),

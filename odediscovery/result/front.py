@@ -72,18 +72,17 @@ class FrontRow:
         # Rows of earlier versions have no start values, scores of states, name or probability.
         starts, scores = record.get("initial_values"), record.get("r2_by_state")
         chance = record.get("probability")
-        mse, r2, criterion = (number(record[name]) for name in ("mse", "r2", "criterion"))
+        if chance is not None and not 0.0 <= (chance := number(chance)) <= 1.0:
+            raise InputError(f"'probability' should be between 0 and 1, got {chance:g}")
         return cls(
             parsed_equations(record["equations"], series),
             int(record["complexity"]),
-            mse,
-            r2,
-            criterion,
+            **{name: number(record[name]) for name in ("mse", "r2", "criterion")},
             selected=bool(record["selected"]),
             initial_values=None if starts is None else starts_from_record(starts, series),
             name=checked_text(record.get("name", "")),
             state_r2=None if scores is None else numbers([scores[state] for state in series.states]),
-            probability=None if chance is None else _share(chance),
+            probability=chance,
         )
 
 
@@ -95,12 +94,6 @@ def better_than_simpler(rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
         if row.selected or (better and row.complexity not in taken):
             kept.append(row)
     return tuple(kept)
-
-
-def _share(value: Any) -> float:
-    if not 0.0 <= (found := number(value)) <= 1.0:
-        raise InputError(f"'probability' should be between 0 and 1, got {found:g}")
-    return found
 
 
 def parsed_equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:

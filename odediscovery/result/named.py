@@ -54,10 +54,8 @@ class NamedConstants:
         return {key: jsonable(getattr(self, own)) for own, key in keys.items()}
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any] | None) -> NamedConstants | None:
-        """Inverse of `record()`; None without a record."""
-        if record is None:
-            return None
+    def from_record(cls, record: Mapping[str, Any]) -> NamedConstants:
+        """Inverse of `record()`."""
         lines, names = (tuple(map(checked_text, record[key])) for key in ("lines", "names"))
         values, errors = (tuple(map(number, record[key])) for key in ("values", "standard_errors"))
         if not len(names) == len(values) == len(errors):

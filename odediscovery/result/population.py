@@ -215,10 +215,8 @@ class Population:
         return values
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any] | None) -> Population | None:
-        """Inverse of `record()`; None without a record."""
-        if record is None:
-            return None
+    def from_record(cls, record: Mapping[str, Any]) -> Population:
+        """Inverse of `record()`."""
         groups: Mapping[str, Any] = record["groups"]
         for name in (*groups, *record["residual_sd"], *record["starts"], *record["group_by"]):
             checked_text(name)

@@ -85,10 +85,8 @@ class Survival:
         return values | ({"lacking": self.lacking} if self.lacking else {})
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any] | None) -> Survival | None:
-        """Inverse of `record()`; None without a record."""
-        if record is None:
-            return None
+    def from_record(cls, record: Mapping[str, Any]) -> Survival:
+        """Inverse of `record()`."""
         return cls(
             str(record["kind"]),
             int(record["draws"]),
