@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -165,10 +165,8 @@ class Discovery:
         if row.initial_values is None:
             raise InputError(f"the row of complexity {complexity} was kept without start values; fit the data again")
         said = f"the row of complexity {complexity} was chosen by hand: it has no bands and no intervals"
-        of_the_chosen = (
-            "r2_heldout network degrees_of_freedom initial_value_errors estimates survival named textbook population"
-        )
-        unknown: dict[str, Any] = dict.fromkeys(of_the_chosen.split())
+        # What has a default is known of the row that the search chose alone, except its log.
+        unknown = {f.name: f.default for f in fields(self) if f.default is not MISSING and f.name != "log"}
         return replace(
             self,
             **unknown,
@@ -177,9 +175,8 @@ class Discovery:
             front=tuple(replace(one, selected=one is row) for one in self.front),
             mse=row.mse,
             r2=row.r2,
+            r2_heldout=None,
             messages=(*self.series.messages, said),
-            found_by="",
-            profiles=(),
         )
 
     def of_group(self, label: str) -> Discovery:
@@ -662,7 +659,9 @@ def outliers(found: Discovery, p: Problem) -> list[Note]:
         where = f" of trajectory {run.label!r}" if len(series.trajectories) > 1 else ""
         for i in np.flatnonzero(~p.constant[: series.n_states]):
             values, sigma = run.values[:, i], relative[:, i]
-            least = np.maximum(floor[i], np.sqrt(np.maximum(curve[:, i], 1.0)) if _are_counts(values) else 0.0)
+            # Values may be counts, where a count n has the standard deviation sqrt(n).
+            counts = not np.any((values < 0.0) | (values != np.round(values)), where=np.isfinite(values))
+            least = np.maximum(floor[i], np.sqrt(np.maximum(curve[:, i], 1.0)) if counts else 0.0)
             for j, far in far_off((values - curve[:, i]) / sigma, least / sigma).items():
                 named.append((far, f"{series.states[i]} at {series.time_name} = {run.time[j]:.6g}{where} ({far:.0f})"))
     if not named:
@@ -673,12 +672,6 @@ def outliers(found: Discovery, p: Problem) -> list[Note]:
         "all constants are pulled by it"
     )
     return [Note(told, Weight.CONSTANTS)]
-
-
-def _are_counts(values: Array) -> bool:
-    """Whether values may be counts, where a count n has the standard deviation sqrt(n)."""
-    seen = values[np.isfinite(values)]
-    return bool((seen >= 0.0).all() and (seen == np.round(seen)).all())
 
 
 def rest(found: Discovery, form: Form | None = None, covariance: Array | None = None) -> list[Note]:
@@ -704,14 +697,15 @@ def rest(found: Discovery, form: Form | None = None, covariance: Array | None = 
     else:
         return []
 
-    def solve(c: Array, times: Array) -> Array:
-        # A simple law needs fewer evaluations than this.
-        return equations(c).simulate(start, times, 1e-8, most_evaluations=20_000)
-
-    def rates(c: Array, x: Array) -> Array:
-        return equations(c).rhs(x)
-
     values, time = pooled(found.series), found.series.trajectories[0].time
-    span, low, high = (float(time[0]), float(time[-1])), np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-    at = resting_point(solve, rates, constants, covariance, span, low, high)
+    at = resting_point(
+        # A simple law needs fewer evaluations than this.
+        lambda c, times: equations(c).simulate(start, times, 1e-8, most_evaluations=20_000),
+        lambda c, x: equations(c).rhs(x),
+        constants,
+        covariance,
+        (float(time[0]), float(time[-1])),
+        np.nanmin(values, axis=0),
+        np.nanmax(values, axis=0),
+    )
     return [] if at is None else [resting_note(found.series.states, *at)]
