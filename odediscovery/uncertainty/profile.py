@@ -123,8 +123,15 @@ def profiles(
     >>> len(intervals), missing
     (2, ())
     """
-    monitor, names = monitor or Monitor(), monomial_names(found.equations)
-    asked = _all_asked(found, checked_estimates(found))
+    monitor, names, estimates = monitor or Monitor(), monomial_names(found.equations), checked_estimates(found)
+    printed, variables, fits = found.equations.law, found.equations.variables, _fits(found, estimates)
+    assert printed is not None  # estimates are those of a law
+    places = [(KINDS[0], int(j), variables[i]) for i, j in np.argwhere(printed.coefficients != 0)]
+    places += [(KINDS[1], int(j), variables[k]) for j, k in np.argwhere(printed.exponents[:, : len(variables)] != 0)]
+    asked = []
+    for place in places:
+        with suppress(InputError):  # constants that were not fitted
+            asked.append(_asked(found, estimates, fits, *place))
     monitor.stage("profile likelihoods", len(asked))
 
     def here(one: _Asked) -> Profile | str | None:
@@ -164,21 +171,25 @@ def _profiled(asked: _Asked) -> Profile | str:
         return str(error)
 
 
-def _all_asked(found: Discovery, estimates: Estimates) -> list[_Asked]:
-    printed, variables, fits = found.equations.law, found.equations.variables, _fits(found, estimates)
-    assert printed is not None  # estimates are those of a law
-    places = [(KINDS[0], int(j), variables[i]) for i, j in np.argwhere(printed.coefficients != 0)]
-    places += [(KINDS[1], int(j), variables[k]) for j, k in np.argwhere(printed.exponents[:, : len(variables)] != 0)]
-    asked = []
-    for place in places:
-        with suppress(InputError):  # constants that were not fitted
-            asked.append(_asked(found, estimates, fits, *place))
-    return asked
-
-
 def _asked(found: Discovery, estimates: Estimates, fits: _Fits, kind: str, monomial: int, of: str) -> _Asked:
-    which, place = _place(found, estimates, kind, monomial, of)
-    fit = fits(None if which else tuple(estimates.free[1][place[1], : estimates.law.n_states].tolist()))
+    """Find a constant in the fitted law; InputError if it is not there or was not fitted."""
+    printed, variables, law = found.equations.law, found.equations.variables, estimates.law
+    if kind not in KINDS:
+        raise unknown_name("kind of constant", kind, KINDS)
+    if of not in variables:
+        raise unknown_name("state", of, variables)
+    assert printed is not None  # estimates are those of a law
+    if not 0 <= monomial < printed.n_monomials:
+        raise InputError(f"monomials are numbered from 0 to {printed.n_monomials - 1}, got {monomial}")
+    row = int(np.argmin(np.abs(law.exponents - printed.exponents[monomial]).max(axis=1)))
+    which, k = KINDS.index(kind), variables.index(of)
+    place = (row, k) if which else (k, row)
+    if not estimates.free[which][place]:
+        raise InputError(
+            f"the {kind} of monomial {monomial} and {of!r} was not fitted: it is "
+            "zero, held at a round number, known, or follows from others"
+        )
+    fit = fits(None if which else tuple(estimates.free[1][row, : law.n_states].tolist()))
     user = fit.law.unscaled(fit.scale.state, fit.scale.time)
     unit = float(user.constants[which][place] / fit.law.constants[which][place])
     return _Asked(kind, monomial, of, fit, which, place, unit)
@@ -217,8 +228,7 @@ def _fits(found: Discovery, estimates: Estimates) -> _Fits:
 
 
 def _interval(asked: _Asked) -> Profile:
-    fit, which, place = asked.fit, asked.which, asked.place
-    best = fit.best
+    fit, best = asked.fit, asked.fit.best
     least = fit.squares(best)
     # Residuals at noise level have a mean square of 1; those of a result fitted in pieces exceed 2.
     if not least < 2.0 * float(best.counts.sum()):
@@ -227,40 +237,17 @@ def _interval(asked: _Asked) -> Profile:
         )
     degrees = residual_freedom(best)
     student = float(stdtrit(degrees, 0.5 + LEVEL / 2.0))
-    low, high = sorted(
-        asked.unit * _end(fit, best, which, place, side * student, least / degrees) for side in (-1.0, 1.0)
-    )
-    value = asked.unit * float(best.law.constants[which][place])
+    low, high = sorted(asked.unit * _end(asked, side * student, least / degrees) for side in (-1.0, 1.0))
+    value = asked.unit * float(best.law.constants[asked.which][asked.place])
     return Profile(value, low, high, asked.kind, asked.monomial, asked.of)
 
 
-def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str) -> tuple[int, tuple[int, int]]:
-    """Return the index of a constant's array in the fitted law, and its place in it."""
-    printed, states = found.equations.law, found.equations.variables
-    if kind not in KINDS:
-        raise unknown_name("kind of constant", kind, KINDS)
-    if of not in states:
-        raise unknown_name("state", of, states)
-    assert printed is not None  # estimates are those of a law
-    if not 0 <= monomial < printed.n_monomials:
-        raise InputError(f"monomials are numbered from 0 to {printed.n_monomials - 1}, got {monomial}")
-    same = np.abs(estimates.law.exponents - printed.exponents[monomial]).max(axis=1)
-    row = int(np.argmin(same))
-    which, k = KINDS.index(kind), states.index(of)
-    place = (k, row) if which == 0 else (row, k)
-    if not estimates.free[which][place]:
-        raise InputError(
-            f"the {kind} of monomial {monomial} and {of!r} was not fitted: it is "
-            "zero, held at a round number, known, or follows from others"
-        )
-    return which, place
-
-
-def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float) -> float:
+def _end(asked: _Asked, student: float, variance: float) -> float:
     """Find the value at which S has grown by t^2 s^2, above the best value or, for a negative t, below it.
 
     The root of the growth is nearly linear in the distance; the other constants follow their conditional mean.
     """
+    fit, best, which, place = asked.fit, asked.fit.best, asked.which, asked.place
     a, w, b, v = (mask.copy() for mask in best.free)
     held: Free = (a, w, b, v)
     held[which][place] = False
