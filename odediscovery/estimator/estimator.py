@@ -327,14 +327,26 @@ def read_runs(
 
 
 def read_values(block: Any, states: list[str] | None) -> Array:
-    """The states [samples, states] of an array or a frame."""
-    if not is_frame(block):
-        return _matrix(block)
-    names, _ = columns_of(block, states)
-    values = np.empty((len(block), len(names)))
-    for k, name in enumerate(names):
-        values[:, k] = real_numbers(block[name], f"column {name!r}")
-    return _matrix(values)
+    """The states [samples, states] of an array or a frame, finite or nan."""
+    if is_frame(block):
+        names, _ = columns_of(block, states)
+        values = np.empty((len(block), len(names)))
+        for k, name in enumerate(names):
+            values[:, k] = real_numbers(block[name], f"column {name!r}")
+    else:
+        values = real_numbers(block, "X")
+    if values.ndim != 2:
+        raise InputError(
+            f"X: expected an array [samples, states], got shape {values.shape}. Reshape your data, X.reshape(-1, 1) "
+            "for one state; give trajectories as a list"
+        )
+    if not values.shape[1]:
+        raise InputError(
+            f"X has 0 feature(s) (shape={values.shape}) while a minimum of 1 is required: give a column for every state"
+        )
+    if np.isinf(values).any():
+        raise InputError("X: expected finite values, got infinity; use nan if missing")
+    return values
 
 
 def _times_of(block: Any, t: Any, states: list[str] | None) -> tuple[Any, str | None]:
@@ -423,20 +435,3 @@ def columns_of(frame: Any, states: list[str] | None) -> tuple[list[str], str | N
             raise unknown_name("column", name, columns)
     time = next((n for n in ("t", "time") if n in columns and n not in (states or ())), None)
     return states if states is not None else [name for name in columns if name != time], time
-
-
-def _matrix(x: Any) -> Array:
-    """Values as [samples, states], finite or nan."""
-    values = real_numbers(x, "X")
-    if values.ndim != 2:
-        raise InputError(
-            f"X: expected an array [samples, states], got shape {values.shape}. Reshape your data, X.reshape(-1, 1) "
-            "for one state; give trajectories as a list"
-        )
-    if not values.shape[1]:
-        raise InputError(
-            f"X has 0 feature(s) (shape={values.shape}) while a minimum of 1 is required: give a column for every state"
-        )
-    if np.isinf(values).any():
-        raise InputError("X: expected finite values, got infinity; use nan if missing")
-    return values
