@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +28,7 @@ from odediscovery.errors import InputError
 from odediscovery.judge.notes import listed
 from odediscovery.laws.expressions import constant
 from odediscovery.laws.records import monomial_names
-from odediscovery.plots.fit import MAX_BANDS, Course
+from odediscovery.plots.fit import MAX_BANDS
 from odediscovery.plots.heatmaps import mixed_inputs
 from odediscovery.plots.portraits import resting_points
 from odediscovery.report import drawings, words
@@ -57,12 +58,10 @@ TEMPLATES.filters["without_breaks"] = words.without_breaks
 
 def report_html(found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None) -> str:
     """Build the page of a result, with a forecast, if any, and the versions of the fit (default: current ones)."""
-    runs = drawings.drawn_runs(found)
     script = TEMPLATES.loader.get_source(TEMPLATES, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return TEMPLATES.get_template("report.html.j2").render(
-        **_told(found, runs),
-        **_drawn(found, runs),
+        **_shown(found),
         forecast=forecast,
         forecast_panels=forecast and forecast_panels(found, forecast),
         forecast_rows=forecast and forecast_rows(found, forecast),
@@ -86,9 +85,12 @@ def write_report(
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _told(found: Discovery, runs: list[Course]) -> dict[str, Any]:
-    series, equations = found.series, found.equations
-    visited = np.concatenate([d.visited for d in runs])
+def _shown(found: Discovery) -> dict[str, Any]:
+    """What the page tells and draws of a result."""
+    series, equations, runs = found.series, found.equations, drawings.drawn_runs(found)
+    layers = () if found.network is None else found.network.layers
+    front, rest = drawings.front(found, runs[0]), resting_points(found)
+    visited = np.concatenate([one.visited for one in runs])
     told = readings(dataclasses.replace(equations, units=series.units), visited)
     return {
         "found": found,
@@ -105,28 +107,21 @@ def _told(found: Discovery, runs: list[Course]) -> dict[str, Any]:
         "constants": words.constant_rows(found),
         "starts": words.start_rows(found),
         "stability": words.stability_rows(found),
-        "profiles": [one.text(monomial_names(found.equations)) for one in found.profiles],
+        "profiles": [one.text(monomial_names(equations)) for one in found.profiles],
         "command": words.command(found),
         "noise": [(s, x) for s, x in zip(series.states, found.noise.tolist(), strict=True) if np.isfinite(x)],
-    }
-
-
-def _drawn(found: Discovery, runs: list[Course]) -> dict[str, Any]:
-    states, layers = found.equations.states, () if found.network is None else found.network.layers
-    made, rest = drawings.front(found, runs[0]), resting_points(found)
-    return {
         "fits": drawings.fits(found, runs),
-        "left_out": drawings.left_out(found.series, runs),
+        "left_out": drawings.left_out(series, runs),
         "bands_most": MAX_BANDS,
         "legend": [(i, one.label) for i, one in enumerate(runs)] if len(runs) > 1 else [],
-        "front": made,
-        "front_equations": [equation_rows(row.equations, errors=False) for row in made["rows"]],
+        "front": front,
+        "front_equations": [equation_rows(row.equations, errors=False) for row in front["rows"]],
         "portraits": drawings.portraits(found, runs, rest),
         "rest": [([words.typeset(constant(float(x))) for x in one.point], one.kind) for one in rest],
         "checks": drawings.state_checks(found),
         "correlations": drawings.correlation_drawing(found),
         "groups": drawings.groups(found),
-        "pairs": len(states) * (len(states) - 1) // 2,
+        "pairs": math.comb(len(equations.states), 2),
         "network": drawings.network(found),
         "chain": describe_chain(found),
         "dense": any(layer.unit == "Dense" for layer in layers),
@@ -145,25 +140,17 @@ def notebook_html(found: Discovery) -> str:
     >>> html.startswith("<div"), "<math>" in html, "<script" in html
     (True, True, False)
     """
-    population = found.population
-    groups = population.table() if population is not None and population.table_text() else None
-    return TEMPLATES.get_template("notebook.html.j2").render(
-        equations=equation_rows(found.equations),
-        # Keep a name and its value on one line.
-        facts=[line.replace(" = ", HELD) for line in _facts(found)],
-        notes=list(found.messages),
-        most_notes=MOST_NOTES,
-        groups=groups,
-        more_groups=0 if groups is None or population is None else len(population.labels) - len(groups[1]),
-        front=[(row, row_lines(row, 200)) for row in found.front[:30]],
-    )
-
-
-def _facts(found: Discovery) -> list[str]:
-    """Lines below the mathematics: outcome, named constants, groups, starts, units, stability."""
     named = found.name_text() if found.named is None else found.named.one_line()
     # The mathematics shows the typical group; differences between groups need words.
     apart = "" if found.population is None else f"over groups:\n{found.equations_text()}"
     units = units_text(found.equations, found.series, found.named, found.textbook)
     told = (headline(found), named, apart, found.starts_text(), units, found.stability_text())
-    return [line for text in told for line in text.splitlines()]
+    return TEMPLATES.get_template("notebook.html.j2").render(
+        equations=equation_rows(found.equations),
+        # Keep a name and its value on one line.
+        facts=[line.replace(" = ", HELD) for text in told for line in text.splitlines()],
+        notes=list(found.messages),
+        most_notes=MOST_NOTES,
+        population=found.population,
+        front=[(row, row_lines(row, 200)) for row in found.front[:30]],
+    )

@@ -33,8 +33,6 @@ from odediscovery.laws.expressions import (
     sides_of_law,
     third_of,
 )
-from odediscovery.laws.power_sum import PowerSum
-from odediscovery.runtime.arrays import Array
 
 # Most decimals of an exponent that was set; one with more was fitted.
 ROUND = 6
@@ -46,20 +44,12 @@ def sides(equations: Equations) -> list[Side]:
     if law is None:
         by_symbol = dict(zip(equations.symbols, equations.variables, strict=True))
         return [_of_sum(side, by_symbol) for side in equations.right_hand_sides]
-    return sides_of_law(law, equations.variables, _errors(equations, law), equations.spare)[: len(equations.states)]
-
-
-def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, Array]:
-    """Standard errors at the positions of the law's constants: nan if unknown, 0 if held."""
-    known = equations.standard_errors
-    if known is None:
-        a, w, b, v = law.constants
+    a, w, b, v = (equations.standard_errors or law).constants
+    if equations.standard_errors is None:
         a, b = np.full_like(a, np.nan), np.full_like(b, np.nan)
         # Assume that a round exponent was set.
         w, v = (np.where(np.round(x, ROUND) == x, 0.0, np.nan) for x in (w, v))
-    else:
-        a, w, b, v = known.constants
-    return a, w, b, v
+    return sides_of_law(law, equations.variables, (a, w, b, v), equations.spare)[: len(equations.states)]
 
 
 # Expressions that are not sums of products: from a file, or from a published recipe.
@@ -112,7 +102,12 @@ def equation_rows(equations: Equations, *, errors: bool = True) -> list[tuple[Ma
     told = equations if errors else replace(equations, standard_errors=None)
     for state, side in zip(equations.states, sides(told), strict=True):
         left = "<math><mfrac><mrow><mi>d</mi>{}</mrow><mrow><mi>d</mi>{}</mrow></mfrac><mo>=</mo></math>"
-        rows.append((Markup(left).format(name_mathml(state), time), _side(side, dotted)))
+        if size(side) > MAX_SIDE_SIZE:
+            long = "an expression of {} terms and factors, too long to be read; it stands in <code>result.json</code>"
+            terms = [Markup(f'<span class="long">{long}</span>').format(size(side))]
+        else:
+            terms = [Markup("<math>{}</math>").format(signed) for signed in _signed(side, dotted)]
+        rows.append((Markup(left).format(name_mathml(state), time), terms))
     return rows
 
 
@@ -121,13 +116,6 @@ def size(side: Side) -> int:
     powers = [p for term in side for p in term.factors]
     nested = [part.inside for p in powers for part in (p.base, p.exponent) if not isinstance(part, Name | Number)]
     return len(side) + len(powers) + sum(map(size, nested))
-
-
-def _side(side: Side, dotted: bool) -> list[Markup]:
-    if size(side) > MAX_SIDE_SIZE:
-        told = "an expression of {} terms and factors, too long to be read; it stands in <code>result.json</code>"
-        return [Markup(f'<span class="long">{told}</span>').format(size(side))]
-    return [Markup("<math>{}</math>").format(signed) for signed in _signed(side, dotted)]
 
 
 def _signed(side: Side, dotted: bool) -> list[Markup]:
