@@ -16,7 +16,6 @@ from matplotlib.ticker import MaxNLocator
 from scipy.special import ndtri
 
 import odediscovery.plots.axes as style
-from odediscovery.data.series import measured
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import count, equations_with
 from odediscovery.laws.records import LEVEL, Estimates, monomial_names
@@ -88,10 +87,8 @@ def draw_autocorrelation(axes: Axes, runs: Sequence[Array]) -> bool:
     axes.vlines(lags, 0.0, found, color=style.INK, **style.LINE)
     axes.plot(lags, found, "o", color=style.INK, ms=style.SMALL_MARK)
     axes.axhline(0.0, **style.HAIR)
-    axes.set_ylim(min(-0.56, float(found.min()) - 0.06), 1.06)
+    axes.set(xlabel="samples later", ylabel="autocorrelation", ylim=(min(-0.56, float(found.min()) - 0.06), 1.06))
     axes.xaxis.set_major_locator(MaxNLocator(style.MAX_TICKS, integer=True))
-    axes.set_xlabel("samples later")
-    axes.set_ylabel("autocorrelation")
     return True
 
 
@@ -107,14 +104,13 @@ def draw_normal(axes: Axes, runs: Sequence[Array]) -> bool:
     axes.plot(ends, ends, color=style.COLOURS[0], **style.LINE)
     step = max(len(ordered) // MAX_POINTS, 1)
     axes.plot(expected[::step], ordered[::step], color=style.INK, **style.SMALL_RINGS)
-    axes.set_xlabel("normal quantile")
-    axes.set_ylabel("residual / spread")
+    axes.set(xlabel="normal quantile", ylabel="residual / spread")
     return True
 
 
 def draw_rates(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:
     """Draw slopes between neighbouring samples of state k, and the rate by the equation along the curve."""
-    drawn = False
+    state, drawn = found.series.states[k], False
     runs = found.series.trajectories[: len(style.COLOURS)]
     for j, run in enumerate(runs):
         seen = np.isfinite(run.values[:, k])
@@ -132,8 +128,7 @@ def draw_rates(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:
         axes.plot(variables[:, k], found.equations_of(j).rhs(variables)[:, k], color=style.COLOURS[j])
         drawn = True
     axes.axhline(0.0, **style.HAIR)
-    axes.set_xlabel(with_unit(found.series.states[k], found.series.units))
-    axes.set_ylabel(rate_label(found.series, found.series.states[k]))
+    axes.set(xlabel=with_unit(state, found.series.units), ylabel=rate_label(found.series, state))
     return drawn
 
 
@@ -211,8 +206,7 @@ def draw_correlations(axes: Axes, r: Array) -> None:
             axes.fill([k, k + 1, k + 1, k], [i, i, i + 1, i + 1], color=hue, alpha=shade, lw=0)
             text = f"{r[i, k]:.2f}".replace("-", "\N{MINUS SIGN}")
             axes.text(k + 0.5, i + 0.5, text, ha="center", va="center", fontsize=letters, color=style.INK)
-    axes.set_xlim(0, n - 1)
-    axes.set_ylim(n, 1)
+    axes.set(xlim=(0, n - 1), ylim=(n, 1))
     axes.set_xticks(np.arange(n - 1) + 0.5, [str(i + 1) for i in range(n - 1)])
     axes.set_yticks(np.arange(1, n) + 0.5, [str(i + 1) for i in range(1, n)])
     axes.set_aspect("equal", anchor="W")
@@ -232,9 +226,8 @@ class GroupFit(NamedTuple):
 
 
 def group_fits(found: Discovery) -> list[GroupFit]:
-    """Assess the fit of the common law to each group, in order; empty for a fit without groups."""
-    if found.population is None:
-        return []
+    """Assess the fit of the common law to each group, in order."""
+    assert found.population is not None  # callers check
     size = found.noise if np.all(np.isfinite(found.noise) & (found.noise > 0)) else np.ones(found.series.n_states)
     known = [(left / size)[np.isfinite(left)] for left in residuals_of(found, None)]
     spread = [float(np.sqrt(np.mean(left**2))) if left.size else np.nan for left in known]
@@ -253,14 +246,8 @@ def drawn_groups(fits: list[GroupFit]) -> list[int]:
     return sorted(sorted(range(len(fits)), key=lambda g: fits[g].follows)[:60])
 
 
-def drawn_state(found: Discovery) -> int:
-    """The state in panels of groups: the first measured one."""
-    return int(np.argmax(measured(found.series)))
-
-
-def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
+def draw_forest(axes: Axes, labels: Sequence[str], one: GroupConstant) -> None:
     """Draw a constant of every group with its 95 % interval, and the mean with its interval as a band."""
-    labels = [] if found.population is None else found.population.labels
     places = np.arange(len(labels), dtype=float)
     ends = np.array([[np.nan if end is None else end for end in one.interval(g)] for g in range(len(labels))])
     axes.hlines(places, ends[:, 0], ends[:, 1], color=style.INK, **style.LINE)
@@ -276,12 +263,11 @@ def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
     # A group with a very uncertain constant must not compress the others.
     reach = 3.0 * (float(np.nanmax(one.values) - np.nanmin(one.values)) or abs(float(np.nanmax(known))) or 1.0)
     middle = float(np.nanmedian(one.values))
-    axes.set_xlim(max(low, middle - reach), min(high, middle + reach))
     # More than 36 labels would overlap.
     step = -(-len(labels) // 36)
     axes.set_yticks(places[::step], [label[:14] for label in labels[::step]], fontsize=style.SMALL_TEXT)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_xlabel(one.name)
+    ends_x = max(low, middle - reach), min(high, middle + reach)
+    axes.set(xlabel=one.name, xlim=ends_x, ylim=(len(labels) - 0.5, -0.5))
 
 
 def draw_group(axes: Axes, found: Discovery, g: int, k: int, fit: GroupFit) -> None:

@@ -15,17 +15,21 @@ from typing import IO, Any
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
+from numpy.typing import NDArray
 
 import odediscovery.plots.axes as style
 import odediscovery.plots.checks as checks
 from odediscovery.data.series import measured
 from odediscovery.errors import InputError
-from odediscovery.plots.axes import empty_figure, with_unit
+from odediscovery.plots.axes import empty_figure, label_decades, with_unit
 from odediscovery.plots.fit import courses, draw_state
-from odediscovery.plots.front import draw_front, front_of, meaning_of_complexity
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.result.discovery import Discovery, describe_chain
+from odediscovery.result.front import FrontRow
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.files import write_whole
 
 PICTURES = ("png", "svg", "pdf")
@@ -36,6 +40,8 @@ MAX_PANELS = 12
 # Inches: the width of checks and groups; a row of panels, a constant in a matrix, a group in a forest; headline and
 # legend.
 WIDE, ROW, CELL, GROUP, LEGEND = 13.0, 2.9, 0.34, 0.22, 0.7
+# Distance of errors below the cut of the axis, as a factor.
+CUT_STEP = 2.5
 
 
 def fit_figure(discovery: Discovery) -> Figure:
@@ -72,15 +78,106 @@ def pareto_figure(discovery: Discovery) -> Figure:
         figure = empty_figure(style.LEAST_WIDTH, style.HEIGHT)
         axes = figure.add_subplot()
         draw_front(axes, cost, error, chosen, names, ("candidate equations", star))
-        axes.set_xlabel(meaning_of_complexity(discovery))
-        axes.set_ylabel("mean squared error\nof the integrated equations")
-        axes.set_title("Pareto front")
+        error_label = "mean squared error\nof the integrated equations"
+        axes.set(xlabel=meaning_of_complexity(discovery), ylabel=error_label, title="Pareto front")
         handles, labels = axes.get_legend_handles_labels()
         widths = [max(map(len, label.split("\n"))) for label in labels]
         half = -(-len(labels) // 2)
         letters = max(widths[:half], default=0) + max(widths[half:], default=0)
         figure.legend(handles, labels, loc="outside lower left", ncols=1 if letters > 64 else 2)
     return figure
+
+
+def front_of(found: Discovery) -> tuple[list[FrontRow], Array, Array, int]:
+    """The rows of a front, simplest first, their complexities and errors, and the index of the chosen one."""
+    rows = sorted(found.front, key=lambda row: row.complexity)
+    cost, error = (np.array([getattr(row, name) for row in rows], float) for name in ("complexity", "mse"))
+    return rows, cost, error, next(i for i, row in enumerate(rows) if row.selected)
+
+
+def draw_front(
+    axes: Axes,
+    cost: Array,
+    error: Array,
+    chosen: int,
+    names: Mapping[int, str] | None = None,
+    meaning: tuple[str, str] = ("candidate equations", "chosen"),
+) -> None:
+    """Draw a point per row, the staircase of the best so far, and a star for the chosen row.
+
+    The first rows with names get marks of their own and entries in the legend; `meaning` labels plain points and star.
+    """
+    names, own, plain = names or {}, zip(style.COLOURS[2:], "sD^vP", strict=False), meaning[0]
+    drawn, floor, lower = cut_axis(error)
+    axes.set_yscale("log")
+    places = np.argsort(cost, kind="stable")
+    places = places[np.isfinite(drawn[places])]
+    axes.step(cost[places], np.minimum.accumulate(drawn[places]), where="post", color=style.MUTED, **style.LINE)
+
+    for i in places.tolist():
+        look: dict[str, Any] = {"ms": style.POINT, "mec": style.PAPER, "zorder": style.Depth.MARK, "gid": f"point-{i}"}
+        if i == chosen:
+            look |= {"marker": "*", "ms": 16.0, "color": style.COLOURS[1], "label": meaning[1]}
+            look |= {"zorder": style.Depth.FRONT}
+        elif i in names and (mark := next(own, None)):
+            look |= {"marker": mark[1], "ms": 8.0, "color": mark[0], "label": names[i]}
+        else:
+            look |= {"marker": "o", "color": style.COLOURS[0], "label": plain}
+            plain = ""
+        axes.plot(cost[i], drawn[i], ls="none", **look)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if len(places) and cost[places].max() > 3.0 * np.median(cost[places]):  # on a linear axis, small laws would overlap
+        axes.set_xscale("log")
+        sizes = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 2000, 5000)
+        axes.xaxis.set_major_locator(FixedLocator(sizes))
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.margins(0.12)
+    if lower.any():
+        _draw_cut(axes, cost[lower], error[lower], drawn[lower], floor)
+    else:
+        label_decades(axes, *axes.get_ylim())
+
+
+def cut_axis(error: Array) -> tuple[Array, float, NDArray[np.bool_]]:
+    """Drawn positions of errors, the cut of the axis, and the errors below it, of nearly perfect laws."""
+    known = error[np.isfinite(error)]
+    positive = np.sort(known[known > 0])
+    if not positive.size:
+        return np.where(np.isfinite(error), 1.0, np.nan), 0.1, np.zeros(len(error), bool)
+    gaps = positive[1:] / positive[:-1]
+    # If the widest gap is wide enough, it separates nearly perfect laws from the others.
+    wide = int(np.argmax(gaps)) if gaps.size else 0
+    cut = positive[wide + 1] if gaps.size and gaps[wide] > 1e4 else positive[0]
+    floor = float(cut) / 10.0
+    lower = np.isfinite(error) & (error < floor)
+    ranks = np.zeros(len(error))
+    ranks[lower] = np.argsort(np.argsort(-error[lower]))
+    return np.where(lower, floor * CUT_STEP ** -(ranks + 1.0), error), floor, lower
+
+
+def _draw_cut(axes: Axes, cost: Array, error: Array, drawn: Array, floor: float) -> None:
+    """Draw the line at which the axis is cut, and the errors below it as text."""
+    axes.axhline(floor, ls=":", **style.HAIR)
+    low, high = axes.get_ylim()
+    label_decades(axes, floor, high)
+    axes.set_ylim(min(low, float(drawn.min()) / CUT_STEP**3), high)
+    # At the left, away from the staircase.
+    left: dict[str, Any] = {"textcoords": "offset points", "va": "top", **style.NOTE}
+    axes.annotate(
+        "below: not to scale", (0.0, floor), (style.SAMPLE, 0.0), axes.get_yaxis_transform(), ha="left", **left
+    )
+    for x, y, value in zip(cost, drawn, error, strict=True):
+        axes.annotate(f"{value:.2g}", (x, y), (-style.POINT, -style.SAMPLE), ha="right", **left)
+
+
+def meaning_of_complexity(found: Discovery) -> str:
+    """Label of the axis of complexities, with their definition."""
+    if found.settings.recipe != "default":
+        return "complexity (parameters above 0.001, gates included)"
+    if found.equations.power_sum is not None:
+        return "complexity (constants + states used)"
+    return "complexity (nodes of the expression tree)"
 
 
 def weights_figure(discovery: Discovery) -> Figure:
@@ -130,7 +227,7 @@ def groups_figure(discovery: Discovery) -> Figure:
     """Draw forest plots of the varying constants, and below data and curve of the first measured state per group."""
     population, series = discovery.population, discovery.series
     assert population is not None  # callers check
-    fits, k = checks.group_fits(discovery), checks.drawn_state(discovery)
+    fits, k = checks.group_fits(discovery), int(np.argmax(measured(series)))
     shown, varying = checks.drawn_groups(fits), population.varying[: checks.MAX_FORESTS]
     rows = math.ceil(len(shown) / ACROSS)
     heights = [stack(len(fits), GROUP)] * bool(varying) + [1.7 * rows + LEGEND]
@@ -139,7 +236,7 @@ def groups_figure(discovery: Discovery) -> Figure:
         parts = np.atleast_1d(np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights), dtype=object))
         for column, one in enumerate(varying):
             axes = parts[0].add_subplot(1, len(varying), column + 1)
-            checks.draw_forest(axes, discovery, one)
+            checks.draw_forest(axes, population.labels, one)
             axes.set_title(one.name)
         if varying:
             alone = "; crosses: fits of each group alone" if np.isfinite(varying[0].apart).any() else ""

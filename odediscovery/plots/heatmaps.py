@@ -150,8 +150,7 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
     columns = columns or [(k + 0.5, name) for k, name in enumerate(panel.inputs)]
     slanted = max(map(len, panel.inputs)) * LETTER > CELL
     look: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if slanted else {}
-    axes.set_xlim(0, max(x - 0.25, len(panel.inputs)))
-    axes.set_ylim(rows[-1][0] + 0.5, 0)
+    axes.set(xlim=(0, max(x - 0.25, len(panel.inputs))), ylim=(rows[-1][0] + 0.5, 0), title=panel.layer.unit)
     axes.set_aspect(ROW / CELL, anchor="W")
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
@@ -161,7 +160,6 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
     axes.set_yticks([at for at, *_ in rows], [name for _, name, _ in rows])
     for label, (*_, used) in zip(axes.get_yticklabels(), rows, strict=True):
         label.set_color(INK if used else MUTED)
-    axes.set_title(panel.layer.unit)
 
 
 def _draw_cells(axes: Axes, values: Array, x: float, y: float, *, gates: bool = False) -> None:

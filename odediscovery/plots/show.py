@@ -11,12 +11,12 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.text import Text
 
-from odediscovery.data.frames import records_frame
+from odediscovery.data.frames import Frame
 from odediscovery.errors import InputError
 from odediscovery.neural.prune import PruningPath
 from odediscovery.plots.axes import COLOURS, HEIGHT, INK, LEAST_WIDTH, NAMES, STYLE, WIDTH, rings, set_times, with_unit
+from odediscovery.plots.figures import draw_front
 from odediscovery.plots.fit import course_of, courses, draw_state
-from odediscovery.plots.front import draw_front
 from odediscovery.result.discovery import Discovery
 
 # Most panels of full width in a row, and most columns of a legend; more panels are narrower.
@@ -111,18 +111,16 @@ def pareto(path: PruningPath, axes: Any = None) -> tuple[Any, Any]:
     """
     if not isinstance(path, PruningPath):
         raise InputError(f"a path of networks is expected, what prune returns, got {type(path).__name__}")
-    best, columns = path.chosen, ["parameters", "mean_square", "bic", "chosen"]
+    best = path.chosen
     rows = [(step.parameters, step.mean_square, step.criterion, step is best) for step in path]
-    table = records_frame([dict(zip(columns, row, strict=True)) for row in rows], columns)
+    table = Frame(rows, columns=["parameters", "mean_square", "bic", "chosen"])
     with rc_context(STYLE):
         if axes is None:
             _, axes = plt.subplots(figsize=(LEAST_WIDTH, HEIGHT), layout="constrained")
         told = f"chosen: {best.parameters} parameters, mean square {best.mean_square:.2g}"
         size, error, _, chosen = np.array(rows, dtype=float).T
         draw_front(axes, size, error, int(chosen.argmax()), meaning=("pruned network", told))
-        axes.set_xlabel("parameters")
-        axes.set_ylabel("mean square of the residuals")
-        axes.set_title("Pareto front")
+        axes.set(xlabel="parameters", ylabel="mean square of the residuals", title="Pareto front")
         axes.legend()
     return table, axes
 

@@ -21,23 +21,20 @@ from matplotlib.ticker import MaxNLocator
 
 import odediscovery.plots.axes as style
 import odediscovery.plots.checks as checks
+import odediscovery.plots.figures as figures
 from odediscovery.data.series import TimeSeries, measured
-from odediscovery.plots.axes import frame, rings, set_times
-from odediscovery.plots.figures import CELL, GROUP, MAX_PANELS, draw_into, stack
 from odediscovery.plots.fit import Course, course_of, draw_state, thinned
-from odediscovery.plots.front import cut_axis, draw_front, front_of, meaning_of_complexity
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.plots.portraits import Resting, draw_portrait, portrait_pairs
 from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.result.front import FrontRow
-from odediscovery.runtime.arrays import Array
 
 
 def drawn_runs(found: Discovery) -> list[Course]:
     """At most six trajectories to draw, with their curves: more colours could not be distinguished."""
     series = found.series
     chosen = thinned(len(series.trajectories), 6).tolist()
-    panels = max(min(series.n_states, MAX_PANELS), 1) * len(chosen)
+    panels = max(min(series.n_states, figures.MAX_PANELS), 1) * len(chosen)
     # Points per panel, of 8000 in all panels.
     most = int(np.clip(8000 // panels, 25, 400))
     return [course_of(found, j, most) for j in chosen]
@@ -46,8 +43,8 @@ def drawn_runs(found: Discovery) -> list[Course]:
 def left_out(series: TimeSeries, runs: Sequence[Course]) -> str:
     """Describe which part is drawn in one sentence; "" if everything is."""
     parts = []
-    if series.n_states > MAX_PANELS:
-        parts.append(f"the first {MAX_PANELS} of {series.n_states} states")
+    if series.n_states > figures.MAX_PANELS:
+        parts.append(f"the first {figures.MAX_PANELS} of {series.n_states} states")
     if len(runs) < len(series.trajectories):
         parts.append(f"{len(runs)} of {len(series.trajectories)} trajectories")
     drawn, all_of = sum(len(one.samples) for one in runs), sum(len(one.run.time) for one in runs)
@@ -59,7 +56,7 @@ def left_out(series: TimeSeries, runs: Sequence[Course]) -> str:
 def fits(found: Discovery, runs: Sequence[Course]) -> list[tuple[str, bool, Markup | None]]:
     """Draw data, curves and residuals: state, whether it was measured, and drawing."""
     made = []
-    seen = measured(found.series)[:MAX_PANELS].tolist()
+    seen = measured(found.series)[: figures.MAX_PANELS].tolist()
     for k, (state, there) in enumerate(zip(found.series.states, seen, strict=False)):
         label = f"{state} over {found.series.time_name}: data and curve"
         drawing = svg(lambda *axes, k=k: draw_state(axes, found, runs, k), f"fit{k}", label, below=RESIDUALS * there)
@@ -72,28 +69,33 @@ def fits(found: Discovery, runs: Sequence[Course]) -> list[tuple[str, bool, Mark
 
 def front(found: Discovery, run: Course) -> dict[str, Any]:
     """Draw the front, and the curve of each row, simplest first, over the data of one trajectory."""
-    rows, cost, error, chosen = front_of(found)
+    rows, cost, error, chosen = figures.front_of(found)
     times = np.linspace(run.run.time[0], run.run.time[-1], style.PANEL_POINTS)
-    curves = [_curve(found, row, run, times) for row in rows]
+    curves = []
+    for row in rows:
+        # Published recipes fit no starts of single rows: all have the same.
+        start = (found.initial_values if row.initial_values is None else row.initial_values)[run.index]
+        law = found.equations_of(run.index) if row.selected else row.equations
+        # Tolerances for a picture; a solution that needs more evaluations diverges.
+        curves.append(law.simulate(start, times, 1e-6, 1e-9, most_evaluations=10_000, controls=run.run.controls))
 
     def draw(axes: Axes, k: int) -> None:
-        axes.plot(run.seen, run.points[:, k], color=style.INK, **rings(len(run.samples)))
+        axes.plot(run.seen, run.points[:, k], color=style.INK, **style.rings(len(run.samples)))
         for i, values in enumerate(curves):
             look: dict[str, Any] = {"zorder": style.Depth.CURVE}
             if i == chosen:
                 axes.plot(times, values[:, k], color=style.COLOURS[1], ls="--", **look, **style.LINE)
             axes.plot(times, values[:, k], color=style.COLOURS[0], gid=f"row-{i}" + "-on" * (i == chosen), **look)
-        frame(axes, [values[:, k] for values in curves], run.points[:, k])
-        set_times(axes, found.series)
+        style.frame(axes, [values[:, k] for values in curves], run.points[:, k])
+        style.set_times(axes, found.series)
 
     def draw_points(axes: Axes) -> None:
-        draw_front(axes, cost, error, chosen)
+        figures.draw_front(axes, cost, error, chosen)
         # Rings around the points; the script shows one of them.
-        for i, y in enumerate(cut_axis(error)[0].tolist()):
+        for i, y in enumerate(figures.cut_axis(error)[0].tolist()):
             ring: dict[str, Any] = {"ms": 22.0, "mfc": "none", "mec": style.INK, "mew": style.LINE_WIDTH}
             axes.plot(cost[i], y, "o", gid=f"mark-{i}" + "-on" * (i == chosen), zorder=style.Depth.MARK, **ring)
-        axes.set_xlabel(meaning_of_complexity(found))
-        axes.set_ylabel("mean squared error")
+        axes.set(xlabel=figures.meaning_of_complexity(found), ylabel="mean squared error")
 
     label = "Pareto front: complexity against mean squared error"
     scores = np.array([row.criterion for row in rows], dtype=float)
@@ -129,14 +131,6 @@ def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[fl
         f"{own_row} was chosen because its criterion is the smallest: the next one is larger by "
         f"{others[0]:.1f}, {strength} evidence (a likelihood ratio of exp(difference / 2))."
     )
-
-
-def _curve(found: Discovery, row: FrontRow, one: Course, times: Array) -> Array:
-    """Solution of a row, [times, states], from its own start; published recipes fit none, so all rows have the same."""
-    starts = found.initial_values if row.initial_values is None else row.initial_values
-    equations = found.equations_of(one.index) if row.selected else row.equations
-    # Tolerances for a picture; a solution that needs more evaluations diverges.
-    return equations.simulate(starts[one.index], times, 1e-6, 1e-9, most_evaluations=10_000, controls=one.run.controls)
 
 
 def portraits(
@@ -187,18 +181,19 @@ def correlation_drawing(found: Discovery) -> dict[str, Any] | None:
     if known is None:
         return None
     names, r = known
-    draw, height = partial(checks.draw_correlations, r=r), stack(len(names), CELL)
+    draw, height = partial(checks.draw_correlations, r=r), figures.stack(len(names), figures.CELL)
     return {"names": names, "svg": svg(draw, "correlations", "correlations of the constants", height=height)}
 
 
 def groups(found: Discovery) -> dict[str, Any] | None:
     """Draw groups side by side: forest plots, and a panel for each group; None without groups."""
-    population, fits, k = found.population, checks.group_fits(found), checks.drawn_state(found)
+    population = found.population
     if population is None:
         return None
-    forests, drawn = [], []
+    fits, k = checks.group_fits(found), int(np.argmax(measured(found.series)))
+    forests, drawn, height = [], [], figures.stack(len(fits), figures.GROUP)
     for place, one in enumerate(population.varying[: checks.MAX_FORESTS]):
-        draw, height = partial(checks.draw_forest, found=found, one=one), stack(len(fits), GROUP)
+        draw = partial(checks.draw_forest, labels=population.labels, one=one)
         forests.append(svg(draw, f"forest{place}", f"{one.name} of every group", height=height))
     for g in checks.drawn_groups(fits):
         draw = partial(checks.draw_group, found=found, g=g, k=k, fit=fits[g])
@@ -241,7 +236,7 @@ def svg(draw: Callable[..., Any], name: str, label: str, **size: float) -> Marku
 
 def panels(found: Discovery, draw: Callable[..., Any], name: str, told: str) -> list[tuple[str, Markup | None]]:
     """The first states, each with its drawing by draw(k=k)."""
-    states = found.equations.states[:MAX_PANELS]
+    states = found.equations.states[: figures.MAX_PANELS]
     return [(state, svg(partial(draw, k=k), f"{name}{k}", f"{state}{told}")) for k, state in enumerate(states)]
 
 
@@ -268,7 +263,7 @@ def inline(figure: Figure, name: str, label: str, shares: tuple[float, float] | 
     # Identifiers are hashes with the name of the drawing: unique in a page, and the same for the same result.
     with rc_context(style.PAGE | {"svg.hashsalt": name}):
         nobody = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        draw_into(stream, figure, format="svg", transparent=True, metadata=nobody)
+        figures.draw_into(stream, figure, format="svg", transparent=True, metadata=nobody)
     head, _, drawing = stream.getvalue().partition("</style>\n </defs>")
     box = re.search(r'viewBox="([^"]*)"', head)
     assert box is not None and drawing
