@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import odediscovery
-from odediscovery.data.frames import Frame, records_frame
+from odediscovery.data.frames import Frame
 from odediscovery.data.series import pooled
 from odediscovery.errors import InputError
 from odediscovery.laws.records import constants
@@ -103,13 +103,13 @@ def compare(*results: Discovery, names: Sequence[str] | None = None) -> Comparis
     scores = [criterion(found) for found in results]
     gaps = np.array([score for score, _ in scores]) - min(score for score, _ in scores)
     weights = np.exp(-gaps / 2.0) / np.exp(-gaps / 2.0).sum()
-    columns = ("law", "constants", "difference", "weight", "R2", "R2_heldout", "equations")
     rows = []
     for name, found, (_, count), gap, weight in zip(called, results, scores, gaps, weights, strict=True):
         heldout = np.nan if found.r2_heldout is None else found.r2_heldout
         rows.append((name, count, float(gap), float(weight), found.r2, heldout, found.equations_text()))
     rows.sort(key=lambda row: row[2])
-    return Comparison(called, results, records_frame([dict(zip(columns, row, strict=True)) for row in rows], columns))
+    columns = ["law", "constants", "difference", "weight", "R2", "R2_heldout", "equations"]
+    return Comparison(called, results, Frame(rows, columns=columns))
 
 
 def criterion(found: Discovery) -> tuple[float, int]:

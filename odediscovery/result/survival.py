@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.data.frames import Frame, records_frame
+from odediscovery.data.frames import Frame
 from odediscovery.result.front import checked_text, jsonable, numbers
 from odediscovery.runtime.arrays import Array
 
@@ -60,9 +60,8 @@ class Survival:
         names = self.monomials or tuple(f"monomial {j}" for j in range(self.shares.shape[1]))
         places = np.argwhere(~np.isnan(self.shares)).tolist()
         rows = [(states[i], names[j], float(self.shares[i, j]), True) for i, j in places]
-        columns = ["state", "term", "share", "printed"]
         rows += [(*other, False) for other in self.others]
-        return records_frame([dict(zip(columns, row, strict=True)) for row in rows], columns)
+        return Frame(rows, columns=["state", "term", "share", "printed"])
 
     def __repr__(self) -> str:
         if not self.states:
