@@ -366,6 +366,7 @@ def fitting_at_once(count: int, each: float) -> int:
 def keep_freed_memory() -> None:
     """Tell glibc to keep up to 1 GiB of freed memory; nothing is done with another C library."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
-    # <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
-    for name, value in ((-1, 2**30), (-2, 2**27), (-3, 2**25)) if mallopt else ():
-        mallopt(name, value)
+    if mallopt is not None:
+        # <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
+        for name, value in ((-1, 2**30), (-2, 2**27), (-3, 2**25)):
+            mallopt(name, value)
