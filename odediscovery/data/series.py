@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.data.dates import counted_times
 from odediscovery.data.frames import is_dataset, plain_frame
-from odediscovery.data.recorded import check_repeats, long_enough, restarted, trials, which_have, without_repeats
+from odediscovery.data.repeats import check_repeats, long_enough, restarted, trials, which_have, without_repeats
 from odediscovery.data.sheets import exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import (
     Signal,

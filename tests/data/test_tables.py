@@ -7,7 +7,7 @@ import pytest
 from tabular import refusal, table
 
 from odediscovery import InputError, ODEDiscovery, TimeSeries, load_csv
-from odediscovery.data.recorded import repeat_noise, restarts
+from odediscovery.data.repeats import repeat_noise, restarts
 from odediscovery.data.series import Scale
 from odediscovery.data.sheets import read_table
 
