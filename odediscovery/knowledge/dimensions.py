@@ -32,8 +32,6 @@ from odediscovery.runtime.arrays import Array
 
 # A unit: the power of every word in it. A word in <> stands for an unknown unit.
 Unit = Mapping[str, float]
-# A unit with the powers of the unknown units in it; None if undetermined.
-_Open = tuple[Unit, Array] | None
 
 # Powers closer to 0 than this, and conversion factors closer to 1, are rounding errors.
 _ROUNDING = 1e-9
@@ -78,8 +76,7 @@ def read_unit(text: str) -> Unit:
 
 def unit_text(unit: Unit) -> str | None:
     """A unit as text, "1" if dimensionless; None if unknown."""
-
-    if not is_told(unit):
+    if not _is_told(unit):
         return None
 
     def product(sign: int) -> list[str]:
@@ -91,8 +88,7 @@ def unit_text(unit: Unit) -> str | None:
     return (" ".join(above) or "1") + (f"/{over}" if below else "")
 
 
-def is_told(unit: Unit) -> bool:
-    """Whether a unit contains no unknown unit."""
+def _is_told(unit: Unit) -> bool:
     return not any(name.startswith("<") for name in unit)
 
 
@@ -122,10 +118,6 @@ class Dimensions:
         """The unit of x'."""
         return joined((self.by_name[state], 1.0), (self._time, -1.0))
 
-    def coefficient(self, state: str, exponents: Sequence[float] | Array) -> Unit:
-        """The unit of the coefficient of a product of powers in an equation."""
-        return joined((self.rate(state), 1.0), (self.product(exponents), -1.0))
-
 
 def units_of_constants(equations: Equations) -> dict[str, list[str | None]]:
     """The unit of every constant, in the order of `laws.records.constants`; None where unknown."""
@@ -139,7 +131,7 @@ def units_of_constants(equations: Equations) -> dict[str, list[str | None]]:
     def unit(kind: int, at: tuple[int, int]) -> Unit:
         row, k = at
         if kind == 0:
-            return of.coefficient(equations.states[row], w[k, :n])
+            return joined((of.rate(equations.states[row]), 1.0), (of.product(w[k, :n]), -1.0))
         if kind == 2:
             return joined((of.product(v[k, :n]), -1.0))
         # An exponent is dimensionless, but in a function it is a rate with the inverse unit of its state.
@@ -168,25 +160,22 @@ def units_of_names(
     if set(form.names) != set(names):
         return unknown
     opened, of = form.open(), Dimensions((*states, *controls), time_name, units)
-    zero, own = np.zeros(len(names)), dict(zip(names, np.eye(len(names)), strict=True))
-    known: dict[sympy.Symbol, _Open] = {
-        symbol: ({}, own[name]) if name in own else (of.by_name[name], zero)
+    # The unit of a constant is a word as well, <name of the constant>.
+    own = {name: f"<constant {name}>" for name in names}
+    known: dict[sympy.Symbol, Unit] = {
+        symbol: {own[name]: 1.0} if name in own else of.by_name[name]
         for name, symbol in zip(opened.variables, opened.symbols, strict=True)
     }
-    rows, sides = list[Array](), list[Unit]()
+    conditions = list[Unit]()  # products of units that are dimensionless
 
-    def same(one: _Open, other: _Open) -> None:
-        """Add the condition that two units are equal."""
+    def same(one: Unit | None, other: Unit | None) -> None:
         if one is not None and other is not None:
-            rows.append(one[1] - other[1])
-            sides.append(joined((other[0], 1.0), (one[0], -1.0)))
+            conditions.append(joined((one, 1.0), (other, -1.0)))
 
-    def unit_of(expression: sympy.Expr) -> _Open:
-        """The unit of an expression; adds the conditions that hold inside it."""
+    def unit_of(expression: sympy.Expr) -> Unit | None:
+        """The unit of an expression, None if undetermined; adds the conditions that hold inside it."""
         if expression in known:
             return known[expression]
-        if expression.is_Number or expression.is_NumberSymbol:
-            return {}, zero
         parts = [unit_of(part) for part in expression.args]
         told = [part for part in parts if part is not None]
         if expression.is_Add:
@@ -194,29 +183,26 @@ def units_of_names(
                 same(told[0], other)
             return told[0] if told else None
         if expression.is_Mul:
-            if len(told) < len(parts):
-                return None
-            return joined(*((unit, 1.0) for unit, _ in told)), np.sum([row for _, row in told], axis=0)
+            return joined(*((unit, 1.0) for unit in told)) if len(told) == len(parts) else None
         if expression.is_Pow and expression.exp.is_Number:
-            power = float(expression.exp)
-            return None if parts[0] is None else (joined((parts[0][0], power)), parts[0][1] * power)
-        # Exponents that are not numbers and arguments of functions are dimensionless.
+            return None if parts[0] is None else joined((parts[0], float(expression.exp)))
+        # Exponents that are not numbers and arguments of functions are dimensionless, as are numbers.
         for one in parts[1:] if expression.is_Pow else parts:
-            same(one, ({}, zero))
-        return None if expression.is_Pow else ({}, zero)
+            same(one, {})
+        return None if expression.is_Pow else {}
 
     for state, side in zip(states, opened.right_hand_sides, strict=True):
-        same(unit_of(side), (of.rate(state), zero))
-    return _solved(np.array(rows), sides) if rows else unknown
+        same(unit_of(side), of.rate(state))
+    return _solved(conditions, list(own.values())) if conditions else unknown
 
 
-def _solved(a: Array, sides: Sequence[Unit]) -> list[str | None]:
-    """The units whose powers x solve A x = sides [conditions]; all None if the conditions contradict each other."""
-    words = sorted({word for side in sides for word in side})
-    b = np.array([[side.get(word, 0.0) for word in words] for side in sides])
-    x: Array = np.linalg.lstsq(a, b, rcond=None)[0]
-    if b.size and np.abs(a @ x - b).max() > _TOLERANCE:
-        return [None] * a.shape[1]
+def _solved(conditions: Sequence[Unit], unknown: Sequence[str]) -> list[str | None]:
+    """The unknown units that make the conditions dimensionless; all None if these contradict each other."""
+    words = sorted({word for unit in conditions for word in unit} - set(unknown))
+    a, b = (np.array([[unit.get(word, 0.0) for word in some] for unit in conditions]) for some in (unknown, words))
+    x: Array = np.linalg.lstsq(a, -b, rcond=None)[0]
+    if b.size and np.abs(a @ x + b).max() > _TOLERANCE:
+        return [None] * len(unknown)
     # Undetermined constants have a part in the null space of the conditions.
     _, sizes, right = np.linalg.svd(a)
     free = np.abs(right[int((sizes > _TOLERANCE).sum()) :]).max(axis=0, initial=0.0)
@@ -255,7 +241,7 @@ def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str])
 def _check_same(registry: Any, unit: Unit, expected: Unit, what: tuple[str, str]) -> None:
     """Raise InputError if two known units differ."""
     apart = joined((unit, 1.0), (expected, -1.0))
-    if not apart or not is_told(unit) or not is_told(expected):
+    if not apart or not _is_told(unit) or not _is_told(expected):
         return
     ratio = 1.0 * registry.dimensionless
     for name, w in apart.items():
