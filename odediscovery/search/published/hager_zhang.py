@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -25,7 +26,8 @@ from odediscovery.runtime.monitor import Monitor
 DELTA = 0.1  # sufficient decrease of the Wolfe conditions
 TRIALS = 50  # most rounds of one search
 
-Asking = Generator[float, tuple[float, float], float]
+T = TypeVar("T")
+Asking: TypeAlias = Generator[float, tuple[float, float], T]
 MemberRun = Generator[Array, tuple[float, Array], Array]
 
 
@@ -33,121 +35,123 @@ class _Thrown(Exception):
     """The line search failed; the Julia script then kept the parameters from before LBFGS."""
 
 
+class _Point(NamedTuple):
+    """A step length, with the value and the slope there."""
+
+    at: float
+    value: float
+    slope: float
+
+    @property
+    def finite(self) -> bool:
+        return all(map(math.isfinite, self))
+
+
 class _Line:
     """One line search, which requests (value, slope) at step lengths and returns a step length."""
 
     def __init__(self, value: float, slope: float) -> None:
-        self.at, self.value, self.slope = [0.0], [value], [slope]
+        self.start = _Point(0.0, value, slope)
         self.most = value + 1e-6 * abs(value)  # a smaller rise counts as none
 
-    def search(self) -> Asking:
+    def search(self) -> Asking[float]:
         """Find a step length that satisfies the Wolfe conditions, or the approximate ones near a minimum."""
-        c, trial = 1.0, (yield 1.0)
+        c = 1.0
         for _ in range(52):  # bits of a float64
-            if all(map(math.isfinite, trial)):
+            first = _Point(c, *(yield c))
+            if first.finite:
                 break
             c *= 0.1
-            trial = yield c
         else:
             return 0.0
-        self._add(c, trial)
-        a, b, rounds = yield from self._bracket()
+        a, b, rounds = yield from self._bracket(first)
         for _ in range(rounds, TRIALS):
-            width = self.at[b] - self.at[a]
-            if width <= np.spacing(self.at[b]):
-                return self.at[a]
+            width = b.at - a.at
+            if width <= np.spacing(b.at):
+                return a.at
             done, low, high = yield from self._secants(a, b)
             if done:
-                return self.at[low]
-            if self.at[high] - self.at[low] < 2.0 / 3.0 * width:
-                if self._flat(a, b) and self._flat(low, high):
-                    return self.at[low]
+                return low.at
+            if high.at - low.at < 2.0 / 3.0 * width:
+                if _is_flat(a, b) and _is_flat(low, high):
+                    return low.at
                 a, b = low, high
             else:
-                middle = yield from self._ask((self.at[low] + self.at[high]) / 2)
+                middle = yield from self._ask((low.at + high.at) / 2)
                 a, b = yield from self._update(low, high, middle)
-        return self.at[a]
+        return a.at
 
-    def _add(self, c: float, trial: tuple[float, float]) -> int:
-        self.at.append(c)
-        self.value.append(trial[0])
-        self.slope.append(trial[1])
-        return len(self.at) - 1
-
-    def _ask(self, c: float) -> Generator[float, tuple[float, float], int]:
-        trial = yield c
-        if not all(map(math.isfinite, (c, *trial))):
+    def _ask(self, c: float) -> Asking[_Point]:
+        point = _Point(c, *(yield c))
+        if not point.finite:
             raise _Thrown
-        return self._add(c, trial)
+        return point
 
-    def _flat(self, a: int, b: int) -> bool:
-        return bool(np.nextafter(self.value[a], np.inf) >= self.value[b])
-
-    def _wolfe(self, i: int) -> bool:
-        first, slope = self.slope[0], self.slope[i]
-        if slope < 0.9 * first:
+    def _wolfe(self, point: _Point) -> bool:
+        first = self.start.slope
+        if point.slope < 0.9 * first:
             return False
-        return (self.value[i] - self.value[0] <= DELTA * first * self.at[i]) or (
-            (2 * DELTA - 1) * first >= slope and self.value[i] <= self.most
+        return (point.value - self.start.value <= DELTA * first * point.at) or (
+            (2 * DELTA - 1) * first >= point.slope and point.value <= self.most
         )
 
-    def _bracket(self) -> Generator[float, tuple[float, float], tuple[int, int, int]]:
+    def _bracket(self, last: _Point) -> Asking[tuple[_Point, _Point, int]]:
         """Find two points whose slopes bracket a minimum; return them and the number of rounds used."""
+        good = self.start  # the last but one whose value has not risen
         for rounds in range(1, TRIALS):
-            last = len(self.at) - 1
-            good = next(i for i in range(last - 1, -1, -1) if self.value[i] <= self.most)
-            if self.slope[last] >= 0:
+            if last.slope >= 0:
                 return good, last, rounds + 1
-            if self.value[last] > self.most:
+            if last.value > self.most:
                 return *(yield from self._bisect(good, last)), rounds + 1
-            below = self.at[last]
-            c = 5.0 * below
-            trial = yield c
-            while not all(map(math.isfinite, trial)):
-                c = (below + c) / 2
-                if c - below <= np.spacing(below):
+            c = 5.0 * last.at
+            while not (further := _Point(c, *(yield c))).finite:
+                c = (last.at + c) / 2
+                if c - last.at <= np.spacing(last.at):
                     return last, last, rounds + 1
-                trial = yield c
-            self._add(c, trial)
-        return 0, 0, TRIALS
+            good, last = last, further
+        return self.start, self.start, TRIALS
 
-    def _secants(self, a: int, b: int) -> Generator[float, tuple[float, float], tuple[bool, int, int]]:
-        if not self.slope[a] < 0 <= self.slope[b]:
+    def _secants(self, a: _Point, b: _Point) -> Asking[tuple[bool, _Point, _Point]]:
+        if not a.slope < 0 <= b.slope:
             raise _Thrown
-        c = yield from self._ask(self._secant(a, b))
+        c = yield from self._ask(_secant(a, b))
         if self._wolfe(c):
             return True, c, c
         low, high = yield from self._update(a, b, c)
-        if c in (low, high):
-            again = self._secant(b, high) if c == high else self._secant(a, low)
-            if self.at[low] <= again <= self.at[high]:
+        if c is low or c is high:
+            again = _secant(b, high) if c is high else _secant(a, low)
+            if low.at <= again <= high.at:
                 c = yield from self._ask(again)
                 if self._wolfe(c):
                     return True, c, c
                 low, high = yield from self._update(low, high, c)
         return False, low, high
 
-    def _secant(self, a: int, b: int) -> float:
-        rise = self.slope[b] - self.slope[a]
-        product = self.at[a] * self.slope[b] - self.at[b] * self.slope[a]
-        return product / rise if rise else math.nan
-
-    def _update(self, a: int, b: int, c: int) -> Generator[float, tuple[float, float], tuple[int, int]]:
-        if not self.at[a] <= self.at[c] <= self.at[b]:
+    def _update(self, a: _Point, b: _Point, c: _Point) -> Asking[tuple[_Point, _Point]]:
+        if not a.at <= c.at <= b.at:
             return a, b
-        if self.slope[c] >= 0:
+        if c.slope >= 0:
             return a, c
-        if self.value[c] <= self.most:
+        if c.value <= self.most:
             return c, b
         return (yield from self._bisect(a, c))
 
-    def _bisect(self, a: int, b: int) -> Generator[float, tuple[float, float], tuple[int, int]]:
-        while self.at[b] - self.at[a] > np.spacing(self.at[b]):
-            c = yield from self._ask((self.at[a] + self.at[b]) / 2)
-            if self.slope[c] >= 0:
+    def _bisect(self, a: _Point, b: _Point) -> Asking[tuple[_Point, _Point]]:
+        while b.at - a.at > np.spacing(b.at):
+            c = yield from self._ask((a.at + b.at) / 2)
+            if c.slope >= 0:
                 return a, c
-            a, b = (c, b) if self.value[c] <= self.most else (a, c)
+            a, b = (c, b) if c.value <= self.most else (a, c)
         return a, b
+
+
+def _is_flat(a: _Point, b: _Point) -> bool:
+    return bool(np.nextafter(a.value, np.inf) >= b.value)
+
+
+def _secant(a: _Point, b: _Point) -> float:
+    rise = b.slope - a.slope
+    return (a.at * b.slope - b.at * a.slope) / rise if rise else math.nan
 
 
 def _member(start: Array, steps: int) -> MemberRun:

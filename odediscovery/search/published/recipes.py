@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import sympy
@@ -47,6 +48,8 @@ MOST_STEPS = 10_000  # all stay in memory for the gradient
 # Runge-Kutta steps of an interval, and of the first one, where a state may start near 0. With
 # them, the true law has an error of 7e-7 on the study's data.
 INTERVAL, FIRST = GRIDS[1], GRIDS[5]
+# Parameters up to this size count as zero, in figures and reported results; Heim et al. (2020), Sec. 4.1.
+ZERO = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,24 +73,22 @@ class Trajectories:
 
     def solutions(self, field: VectorField, theta: Tensor) -> list[Tensor]:
         """Integrate to all times of each trajectory, [members, n, states]."""
-        found, direct = [], self.solver == "rk4" and applies(field)
+        found = []
         for times, steps, start, _ in self.parts:
             start = start.expand(theta.shape[0], -1, -1)
-            if direct:
+            if self.solver == "rk4" and applies(field):
                 at = torch.searchsorted(steps, times)
                 found.append(nodes(field, theta, start, steps.diff()[None])[:, 0, at])
-                continue
-            later = advance_together(field.rhs(theta), start, times, steps, self.solver)[:, 0]
-            found.append(torch.cat([start, later], dim=1))
+            else:
+                later = advance_together(field.rhs(theta), start, times, steps, self.solver)[:, 0]
+                found.append(torch.cat([start, later], dim=1))
         return found
 
     def mse(self, field: VectorField, theta: Tensor) -> Tensor:
         """Compute the mean squared error over all values of all trajectories, [members]."""
         total = torch.zeros_like(theta[:, 0])
-        solutions = self.solutions(field, theta)
-        for (_, _, _, values), solution in zip(self.parts, solutions, strict=True):
-            error = (solution - values.nan_to_num()) * values.isfinite()
-            total = total + error.square().sum(dim=(1, 2))
+        for (*_, values), solution in zip(self.parts, self.solutions(field, theta), strict=True):
+            total = total + _errors(solution, values).square().sum(dim=(1, 2))
         return total / self.count
 
     def adjoint_mse(self, field: VectorField, theta: Tensor) -> Tensor:
@@ -111,7 +112,7 @@ class Trajectories:
                 later = advance_together(field.rhs(theta), start, nodes, steps, self.solver)[:, 0]
             x = torch.cat([start, later], dim=1).requires_grad_()
             at = torch.searchsorted(nodes, times)
-            error = (x.detach()[:, at] - values.nan_to_num()) * values.isfinite()
+            error = _errors(x.detach()[:, at], values)
             total = total + error.square().sum(dim=(1, 2)) / self.count
             own = theta.detach().requires_grad_()
             f = field.rhs(own)(x)
@@ -129,8 +130,12 @@ class Trajectories:
         return total + ((theta - theta.detach()) * gradient).sum(dim=1)
 
 
+def _errors(solution: Tensor, values: Tensor) -> Tensor:
+    return (solution - values.nan_to_num()) * values.isfinite()
+
+
 def _back_nodes(times: Tensor) -> Tensor:
-    """Return the ends of Euler steps of one time unit, backwards from each time to the previous one, the last cut."""
+    """Ends of Euler steps of one time unit, backwards from each time to the previous one, the last cut."""
     nodes = [times[:1]]
     for end, gap in zip(times[1:], times.diff().tolist(), strict=True):
         count = max(math.ceil(gap - 1e-9), 1)  # rounding of times must not add a step
@@ -148,25 +153,16 @@ def _steps(times: Tensor, solver: str) -> Tensor:
                 f"most {MOST_STEPS}: give the times in a larger unit, or use --recipe paper"
             )
         return torch.cat([torch.arange(count, dtype=times.dtype), times[-1:]])
-    gaps = times.diff()
-    inner = [times[j] + (FIRST if j == 0 else INTERVAL)[:-1] * gap for j, gap in enumerate(gaps)]
+    inner = [times[j] + (FIRST if j == 0 else INTERVAL)[:-1] * gap for j, gap in enumerate(times.diff())]
     return torch.cat([*inner, times[-1:]])
 
 
-# Parameters up to this size count as zero, in figures and reported results; Heim et al. (2020), Sec. 4.1.
-ZERO = 1e-3
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How members are trained: the first-order method, the solver and the gradients.
-
-    `adjoint`: gradients by the continuous adjoint, and Optim.jl's LBFGS, as in the Julia code.
-    """
+class Recipe(NamedTuple):
+    """How members are trained: the first-order method, the solver and the gradients."""
 
     method: str
     solver: str
-    adjoint: bool
+    adjoint: bool  # gradients by the continuous adjoint, and Optim.jl's LBFGS, as in the Julia code
 
 
 RECIPES = {"paper": Recipe("adam", "rk4", False), "as-run": Recipe("rmsprop", "euler", True)}
@@ -200,30 +196,22 @@ def run_published(series: TimeSeries, prepared: Problem, settings: Settings, mon
             "through the data; try more --members or --recipe default"
         )
     chosen = min(front, key=lambda row: row.criterion)
-    failed = sum(not np.isfinite(row.mse) for row in members)
     residuals = np.where(np.isfinite(pooled(series)), _residuals(chosen.equations, series, start), np.nan)
+    steps = " and by Euler steps of one time unit" if recipe.solver == "euler" else ""
+    messages = [
+        f"recipe {settings.recipe}: the constants are as trained, biased by the L1 penalty{steps}; "
+        "recipe default refits them without",
+        f"complexity is the study's count here: parameters above {ZERO:g}, gates included",
+    ]
+    if failed := sum(not np.isfinite(row.mse) for row in members):
+        messages.append(f"{failed} of {settings.members} members could not be integrated")
     return Outcome(
         tuple(replace(row, selected=row is chosen) for row in front),
         start,
         np.sqrt(np.nanmean(residuals**2, axis=0)),
         network(field, members.index(chosen)),
-        _messages(settings, failed),
+        tuple(messages),
     )
-
-
-def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
-    steps = " and by Euler steps of one time unit" if RECIPES[settings.recipe].solver == "euler" else ""
-    said = [
-        f"recipe {settings.recipe}: the constants are as trained, biased by the L1 penalty{steps}; "
-        "recipe default refits them without",
-        f"complexity is the study's count here: parameters above {ZERO:g}, gates included",
-    ]
-    if failed:
-        said.append(f"{failed} of {settings.members} members could not be integrated")
-    return tuple(said)
-
-
-# Members
 
 
 def build_chain(unit: str, states: int, width: int) -> tuple[AbstractUnit, ...]:
@@ -263,9 +251,6 @@ def count_parameters(field: VectorField) -> NDArray[np.int_]:
     return np.asarray((field.theta.abs() > ZERO).sum(dim=1))
 
 
-# Training
-
-
 def train(
     field: VectorField,
     data: Trajectories,
@@ -294,9 +279,6 @@ def train(
     return given.replace(theta.masked_fill(theta.abs() <= ZERO, 0.0).cpu())
 
 
-# Reading
-
-
 def read_member(
     field: VectorField, index: int, series: TimeSeries, initial: Array, nonnegative: NDArray[np.bool_]
 ) -> FrontRow:
@@ -316,7 +298,7 @@ def read_member(
 
 
 def _residuals(law: Equations, series: TimeSeries, initial: Array) -> Array:
-    """Return curve - data of all trajectories, one below the other [samples, states], 0 for missing values."""
+    """Curve - data of all trajectories, one below the other [samples, states], 0 for missing values."""
     runs = zip(series.trajectories, initial, strict=True)
     each = [np.where(np.isfinite(run.values), law.simulate(x, run.time) - run.values, 0.0) for run, x in runs]
     return np.concatenate(each)
@@ -327,11 +309,10 @@ def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: N
 
     For a nonnegative state, the power unit's sign is omitted.
     """
-    states, time_name, units = series.states, series.time_name, dict(series.units)
     law = _power_sum(field, index, np.nanmin(pooled(series), axis=0) > 0)
     if law is not None and nonnegative.all():
-        return Equations.from_power_sum(states, law, time_name=time_name, units=units)
-    symbols = Equations(states, ()).symbols
+        return Equations.from_power_sum(series.states, law, time_name=series.time_name, units=dict(series.units))
+    symbols = Equations(series.states, ()).symbols
     signless = {s for s, known in zip(symbols, nonnegative, strict=True) if known}
 
     def is_negative(minus_x: sympy.Expr, _at_zero: sympy.Expr) -> sympy.Expr:
@@ -343,7 +324,7 @@ def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: N
         side.replace(sympy.Heaviside, is_negative).xreplace({sympy.pi: sympy.Float(math.pi)})
         for side in field.symbolic(index, symbols)
     ]
-    return Equations(states, tuple(sides), time_name, units=units)
+    return Equations(series.states, tuple(sides), series.time_name, units=dict(series.units))
 
 
 def _power_sum(field: VectorField, index: int, positive: NDArray[np.bool_]) -> PowerSum | None:
