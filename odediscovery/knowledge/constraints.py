@@ -1,15 +1,15 @@
 """Prior knowledge about a law: statements of the user, the constraints that they impose, and term libraries.
 
-Known terms, conserved sums, forbidden variables and the range of the exponents are written as
-text and parsed like equations: errors have their position, nothing is evaluated, and names are
-looked up among the states. `Knowledge.impose` turns a law into the nearest one that satisfies them.
-A conserved sum sum_i c_i x_i adds no constant: the equation of one of its states, the tied one,
-follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
+Known terms, conserved sums, forbidden variables and the range of the exponents are written as text and parsed like
+equations: errors have their position, nothing is evaluated, and names are looked up among the states.
+`Knowledge.impose` turns a law into the nearest one that satisfies them. A conserved sum sum_i c_i x_i adds no constant:
+the equation of one of its states, the tied one, follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -162,13 +162,12 @@ class Knowledge:
         n, sides = len(self.states), [side for side in self.known if side is not None]
         coefficients = np.hstack([np.zeros((n, 0)), *(side.coefficients for side in sides)])
         exponents = np.vstack([np.zeros((0, n)), *(side.exponents for side in sides)])
-        mirrored = sorted({k for side in sides for k in side.mirrored})
-        return PowerSum(coefficients, exponents, mirrored=tuple(mirrored)).merged()
+        mirrored = tuple(sorted({k for side in sides for k in side.mirrored}))
+        return PowerSum(coefficients, exponents, mirrored=mirrored).merged()
 
     def _padded(self, inputs: int) -> Array:
         """Exponents of the known monomials, padded to all inputs of a law [monomials, inputs]."""
-        exponents = self._given.exponents
-        return np.pad(exponents, ((0, 0), (0, inputs - exponents.shape[1])))
+        return np.pad(self._given.exponents, ((0, 0), (0, inputs - len(self.states))))
 
     def _in_bounds(self, law: PowerSum) -> PowerSum:
         least, most = self.bounds
@@ -202,14 +201,21 @@ def knowledge(
     """The constraints that texts state about the equations of `states`."""
     n = len(states)
     sides: list[PowerSum | None] = [None] * n
-    texts, open_ones = dict[int, str](), np.zeros(n, dtype=bool)
+    texts, open_ones, forbidden = dict[int, str](), np.zeros(n, dtype=bool), np.zeros((n, n), dtype=bool)
     for one in texts_of(states, known):
         i, side, more = known_side(one)
         if i in texts:
             raise one.error(f"{states[i]}' is already given by {quoted(texts[i])}; join them", 0)
         texts[i], open_ones[i], sides[i] = one.text, more, side if side.n_monomials or not more else None
     sums = tuple(conserved_sum(one) for one in texts_of(states, conserve))
-    forbidden, limits = _forbidden(states, forbid), (-math.inf, math.inf)
+    for one in texts_of(states, forbid):  # such as "S: I, R"
+        i, at = one.name(0, ":", "a state and : behind it")
+        k, at = one.name(at, r",|\Z", "a state")
+        forbidden[i, k] = True
+        while at < len(one.text):
+            k, at = one.name(at, r",|\Z", "a state")
+            forbidden[i, k] = True
+    limits = (-math.inf, math.inf)
     for one in texts_of(states, () if bounds is None else bounds):
         limits = read_bounds(one)
     whole, mix = bool(integer_exponents), np.eye(n)
@@ -218,18 +224,6 @@ def knowledge(
     )
     _check_exponents(result)
     return dataclasses.replace(result, stoichiometry=_stoichiometry(result))
-
-
-def _forbidden(states: Sequence[str], forbid: Sequence[str]) -> Mask:
-    """Mask of states that must not appear in an equation, from texts such as "S: I, R" [equations, states]."""
-    forbidden = np.zeros((len(states), len(states)), dtype=bool)
-    for one in texts_of(states, forbid):
-        i, at = one.name(0, ":", "a state and : behind it")
-        named = [one.name(at, r",|\Z", "a state")]
-        while named[-1][1] < len(one.text):
-            named.append(one.name(named[-1][1], r",|\Z", "a state"))
-        forbidden[i, [k for k, _ in named]] = True
-    return forbidden
 
 
 def _check_exponents(given: Knowledge) -> None:
@@ -298,11 +292,11 @@ def _uses(law: PowerSum) -> Mask:
 def check_signs(given: Knowledge, scaled: Knowledge) -> None:
     """Raise InputError for a fractional power in known terms whose base is negative in the data."""
     names = list(identifiers(given.states).values())
-    for i, (own, side) in enumerate(zip(given.known, scaled.known, strict=True)):
+    for state, own, side in zip(given.states, given.known, scaled.known, strict=True):
         for k in () if side is None else side.mirrored:
             what, is_ = (f"-{names[k]}", "") if own is not None and k in own.mirrored else (names[k], "-")
             raise InputError(
-                f"{given.states[i]}' is known with a fractional power of {what}, which is negative "
+                f"{state}' is known with a fractional power of {what}, which is negative "
                 f"in the data; expected one of {is_}{names[k]}, or a whole power"
             )
 
@@ -320,7 +314,6 @@ def check_known(known: Knowledge, series: TimeSeries) -> None:
 
 
 MAX_CHARACTERS, MAX_TERMS = 10_000, 500
-
 _PRODUCTS = f"a sum of products of powers (at most {MAX_TERMS}, no functions such as sin for now)"
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 
@@ -360,23 +353,25 @@ class Statement:
     def sum(self, start: int, end: int, expected: str, linear: bool = False) -> PowerSum:
         """The law x' = text[start:end] of the first state."""
 
-        def good(law: PowerSum | None) -> bool:
+        def read(body: str) -> PowerSum | None:
+            law = self.law(body)
             if law is None or not np.isfinite(law.coefficients).all():
-                return False
-            return not linear or bool((np.sort(law.exponents, axis=1) == np.eye(law.n_states)[-1]).all())
+                return None
+            if linear and (np.sort(law.exponents, axis=1) != np.eye(law.n_states)[-1]).any():
+                return None
+            return law
 
         # Leading blanks keep the positions; Python would ignore # and everything after it.
         body = " " * start + re.sub(r"\s", " ", self.text[start:end]).replace("#", "$")
         body = body.replace("?", "$") if linear else body
-        law = self.law(body) if body.strip() else None
-        if law is not None and good(law):
+        if body.strip() and (law := read(body)):
             return law
         at = start = len(body) - len(body.lstrip())
         for stop in [*[k for k, c in enumerate(body) if c in "+-"][:MAX_TERMS], len(body)]:
             piece = body[at:stop].rstrip()
             whole = piece.count("(") == piece.count(")") and piece[-1:] not in "(*/+-"
             if whole and not re.search(r"\d[eE]$", piece[-2:]):
-                if not good(self.law(" " * at + piece)):
+                if read(" " * at + piece) is None:
                     sign = len(piece) - len(piece.lstrip("+- "))
                     raise self.error(f"expected {expected}", at + sign)
                 at = stop
@@ -475,28 +470,22 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
     >>> family.placed
     (Function(name='sin', state=1, rate=2.0),)
     """
-    laws = [_law_of_term(states, term) for term in terms]
-    features = [law.features or Features(len(states)) for law in laws]
-    placed = tuple(dict.fromkeys(function for own in features for function in own.functions))
-    rows = np.zeros((len(laws), len(states) + len(placed)))
-    for row, law, own in zip(rows, laws, features, strict=True):
-        row[[*range(len(states)), *(len(states) + placed.index(f) for f in own.functions)]] = law.exponents[0]
+    n, laws = len(states), [_law_of_term(states, term) for term in terms]
+    functions = [() if law.features is None else law.features.functions for law in laws]
+    placed = tuple(dict.fromkeys(itertools.chain.from_iterable(functions)))
+    rows = np.zeros((len(laws), n + len(placed)))
+    for row, law, own in zip(rows, laws, functions, strict=True):
+        row[[*range(n), *(n + placed.index(f) for f in own)]] = law.exponents[0]
 
     def given(seen: Seen) -> list[Shape]:
-        if seen.n_states != len(states):
-            raise InputError(f"the library {name!r} is of {len(states)} states, got data of {seen.n_states}")
+        if seen.n_states != n:
+            raise InputError(f"the library {name!r} is of {n} states, got data of {seen.n_states}")
         # Skip candidates with states that are constant in these data.
         constant = np.flatnonzero(~seen.changing)
         return [Shape(row) for row in rows if not row[constant].any()]
 
-    return Family(
-        name,
-        f"sums of {len(terms)} terms given by the user",
-        "Functions -> NPU -> NAU",
-        richness=0,
-        vocabularies=(given,),
-        placed=placed,
-    )
+    says = f"sums of {len(terms)} terms given by the user"
+    return Family(name, says, "Functions -> NPU -> NAU", richness=0, vocabularies=(given,), placed=placed)
 
 
 def _law_of_term(states: Sequence[str], term: str) -> PowerSum:
