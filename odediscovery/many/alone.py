@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,10 +79,7 @@ def folder_name(label: str) -> str:
     >>> folder_name("A1"), folder_name("plate 3/B 7")
     ('A1', 'plate 3%2FB 7')
     """
-    name = "".join(
-        c if c.isalnum() or c in "_-+=(), " or (c == "." and k) else "".join(f"%{byte:02X}" for byte in c.encode())
-        for k, c in enumerate(label)
-    )
+    name = re.sub(r"^\.|[^\w+=(), .-]", lambda c: "".join(f"%{byte:02X}" for byte in c[0].encode()), label)
     if len(name) <= 80 and name == name.strip() and name:
         return name
     # Names that are long or have blanks at the ends, which some systems remove.

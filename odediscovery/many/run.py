@@ -27,10 +27,14 @@ COLUMNS = ("series", "outcome", "law", "equation", "r2", "samples", "constants",
 class Many:
     """Summary of the results of all series."""
 
-    series: int
     laws: Counter[str]  # number of series that each law explains
     outcomes: Counter[str]
     finished: bool  # whether all series were fitted
+
+    @property
+    def series(self) -> int:
+        """Number of fitted series."""
+        return self.outcomes.total()
 
 
 def _explained(block: Block | ParquetBlock) -> list[Row]:
@@ -49,12 +53,11 @@ class Table:
 
 def opened_table(path: Path, group: str, folder: Path, *, time: str | None = None, state: str | None = None) -> Table:
     """Open a table, CSV or Parquet, in which rows of a group are contiguous, and create or continue its folder."""
-    parquet = is_parquet(path)
     blocks: Sequence[Block | ParquetBlock]
-    blocks, columns = (parquet_blocks if parquet else blocks_of)(path, group, time, state, BLOCK)
+    blocks, columns = (parquet_blocks if is_parquet(path) else blocks_of)(path, group, time, state, BLOCK)
     folder.mkdir(parents=True, exist_ok=True)
     _begin(folder, {**source_of(path), "content": hash_of(path), "columns": list(columns), "series": BLOCK})
-    return Table(folder, parquet, columns[2], blocks)
+    return Table(folder, is_parquet(path), columns[2], blocks)
 
 
 def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[[str], None] = lambda _: None) -> Many:
@@ -134,18 +137,17 @@ def label_places(folder: Path) -> dict[str, int]:
 def _summarised(folder: Path, name: str, blocks: int) -> Many:
     """Write `summary.csv` from the saved rows and count them, with one block in memory at a time."""
     laws, outcomes, count = Counter[str](), Counter[str](), 0
-    with (folder / "summary.csv.part").open("w", encoding="utf-8", newline="") as file:
+    part = folder / "summary.csv.part"
+    with part.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(COLUMNS)
         for _, rows in _lines(folder / "rows.jsonl"):
             count += 1
-            for row in rows:
-                outcomes[row["outcome"]] += 1
-                if row["outcome"] == "explained":
-                    laws[row["law"]] += 1
-                table.writerow([_cell(row, column, name) for column in COLUMNS])
-    (folder / "summary.csv.part").replace(folder / "summary.csv")
-    return Many(outcomes.total(), laws, outcomes, count == blocks)
+            outcomes.update(row["outcome"] for row in rows)
+            laws.update(row["law"] for row in rows if row["outcome"] == "explained")
+            table.writerows([_cell(row, column, name) for column in COLUMNS] for row in rows)
+    part.replace(folder / "summary.csv")
+    return Many(laws, outcomes, count == blocks)
 
 
 def _cell(row: Row, column: str, name: str) -> Any:

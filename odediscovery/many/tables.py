@@ -93,8 +93,7 @@ def chosen_columns(table: Table, group: str, time: str | None, state: str | None
     """The columns of group, time and state, chosen by the rules for all tables."""
     own = table.chosen([group], "group column")[0]
     when = table.time_column(time, [own])
-    taken = {own: "the group", when: "the time"}
-    states, _ = table.state_columns(None if state is None else [state], taken)
+    states, _ = table.state_columns(None if state is None else [state], {own: "the group", when: "the time"})
     if len(states) != 1:
         raise InputError(f"--each fits one state: name its column, --states, among {', '.join(states) or 'none'}")
     return own, when, states[0]
@@ -110,9 +109,7 @@ def _starts(
     file: IO[bytes], rows: Iterable[tuple[int, list[str]]], width: int, place: int, series: int, path: Path
 ) -> Iterator[int]:
     """Positions at which blocks begin, and the end of the file."""
-    at = file.tell()
-    yield at
-    label, count, seen = None, 0, set[int]()
+    at, label, seen = file.tell(), None, set[int]()
     for number, row in rows:
         if not place < len(row) <= width:
             raise InputError(f"{path}, line {number}: expected {width} cells as in the header, got {len(row)}")
@@ -123,11 +120,9 @@ def _starts(
                     f"{path}, line {number}: the rows of group {label!r} do not stand together; sort the table by its "
                     "group column"
                 )
-            seen.add(hash(label))
-            count += 1
-            if count > series:
-                count = 1
+            if len(seen) % series == 0:
                 yield at
+            seen.add(hash(label))
         at = file.tell()
     yield at
 
@@ -235,8 +230,8 @@ def _files(path: Path) -> list[Path]:
     """The files of a table, sorted; for a folder all Parquet files that are not hidden."""
     if not path.is_dir():
         return [path]
-    found = (file for file in path.rglob("*.parquet") if file.is_file())
-    return sorted(file for file in found if not file.name.startswith((".", "_")))
+    found = path.rglob("*.parquet")
+    return sorted(file for file in found if file.is_file() and not file.name.startswith((".", "_")))
 
 
 def _keys(path: Path, file: Path) -> dict[str, str]:
