@@ -36,8 +36,6 @@ from odediscovery.population.groups import (
     Structure,
     fit_each,
     side_by_side,
-    tied,
-    without,
 )
 from odediscovery.population.mixed import (
     FEW_ROUNDS,
@@ -48,7 +46,7 @@ from odediscovery.population.mixed import (
     sound_model,
     with_spreads,
 )
-from odediscovery.population.screen import FARTHEST, combined, fine_doses, fine_times, screen
+from odediscovery.population.screen import FARTHEST, between_samples, combined, screen
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 
@@ -122,7 +120,6 @@ def _with_own_exponents(row: MixedFit) -> MixedFit:
 
 
 def _first_of_each(rows: Iterable[T], kind: Callable[[T], object]) -> list[T]:
-    """The first row of each kind, in the same order."""
     found: dict[object, T] = {}
     for row in rows:
         found.setdefault(kind(row), row)
@@ -138,11 +135,9 @@ def _best_of_each_size(rows: Sequence[T], size: Callable[[T], int], most: int) -
 
 def _curves(measured: Measured, one: Begun) -> Array:
     """Curves of a fitted law at and between the samples [points, states, groups]."""
-    times, scale = fine_times(measured), measured.scale
-    values = np.full((len(times), *measured.values.shape[1:]), np.nan)
-    fine = replace(measured, times=times, values=values, doses=fine_doses(measured))
-    most = FARTHEST * scale[:, None]
-    return np.nan_to_num(np.clip(GroupModel(one.structure, fine, scale=scale).fitted(one.unknowns), -most, most))
+    model = GroupModel(one.structure, between_samples(measured), scale=measured.scale)
+    most = FARTHEST * measured.scale[:, None]
+    return np.nan_to_num(np.clip(model.fitted(one.unknowns), -most, most))
 
 
 def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
@@ -153,7 +148,7 @@ def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
         if same and abs(np.median(logs[a] - logs[b])) < 0.35:
             rest = np.delete(logs, b, axis=0)
             rest[a] = 0.5 * (logs[a] + logs[b])
-            return _tied(tied(structure, a, b), rest)
+            return _tied(structure.tied(a, b), rest)
     return structure, logs
 
 
@@ -195,9 +190,10 @@ def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]
     positive = np.all((values > 0) | ~seen, axis=(0, 2)) & [start.kind != ANY for start in measured.starts]
     if not positive.any():
         return measured
-    kinds = [measured, replace(measured, logarithmic=positive)]
-    rows = [[row for one in begun for row in sound_model(kind, *one)] for kind in kinds]
-    plain, logs = (min(map(criterion, kind), default=np.inf) for kind in rows)
+    kinds = measured, replace(measured, logarithmic=positive)
+    plain, logs = (
+        min((criterion(row) for one in begun for row in sound_model(kind, *one)), default=np.inf) for kind in kinds
+    )
     return kinds[1] if logs < plain - 6.0 else measured  # strong evidence by BIC
 
 
@@ -205,7 +201,7 @@ def shorter(fit: MixedFit) -> MixedFit:
     """The model without the terms whose removal improves the criterion."""
     best, structure = fit, fit.model.structure
     for k in range(fit.model.n_constants):
-        if not (fewer := without(structure, k)).entries:
+        if not (fewer := structure.without(k)).entries:
             continue
         # Unused exponents are removed, too.
         needed = {e.monomial for e in structure.entries if e.constant != k}
@@ -221,7 +217,7 @@ def simple_exponents(fit: MixedFit) -> MixedFit:
     If the data cannot distinguish two exponents of an equation, its constants diverge: if no fit of all
     exponents is sound, each is fitted alone.
     """
-    places = tuple((int(j), int(k)) for j, k in np.argwhere(fit.model.structure.exponents != 0))
+    places = tuple(map(tuple, np.argwhere(fit.model.structure.exponents != 0).tolist()))
     if not places or fit.model.n_free:
         return fit
     rows = [fit]
@@ -241,7 +237,7 @@ def freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
 def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
     """The model with exponents held at simple numbers within their errors, the others free or, if `best_only`, held."""
     model, k = fit.model, fit.model.n_constants
-    w, free, kept = model.structure.exponents.copy(), [], []
+    w, free, kept = model.structure.exponents.copy(), list[tuple[int, int]](), list[int]()
     means, errors = fit.unknowns[k : model.first_start].mean(axis=1), fit.estimate.errors[k : model.first_start]
     for f, (place, value, error) in enumerate(zip(model.structure.free, means, errors, strict=True), start=k):
         # The nearest number of each denominator; 0 would remove the factor.
@@ -260,7 +256,7 @@ def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
 def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:
     """Mixed models of the best sets of flows if a state was not measured, the best first."""
     n = measured.n_states
-    hidden = [i for i in range(n) if not np.isfinite(measured.values[:, i]).any()]
+    hidden = {i for i in range(n) if not np.isfinite(measured.values[:, i]).any()}
     ways = [(i, j) for i in range(n) for j in [*range(n), OUTSIDE] if i != j]
     sets = [flows for k in (1, 2, 3) for flows in itertools.combinations(ways, k) if _is_fed(flows, hidden, n)]
     monitor.stage("flows of all groups", len(sets))
@@ -271,20 +267,18 @@ def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:
             break
         begun.append(first)
         monitor.step(place)
-    best = sorted(begun, key=lambda one: one.score)[:4]
-    rows = _mixed(measured, best, monitor, ROUNDS)
-    if not rows:
-        raise FitError("no set of flows could be fitted to all groups; fit them one by one")
-    return rows
+    if rows := _mixed(measured, sorted(begun, key=lambda one: one.score)[:4], monitor, ROUNDS):
+        return rows
+    raise FitError("no set of flows could be fitted to all groups; fit them one by one")
 
 
-def _is_fed(flows: tuple[tuple[int, int], ...], hidden: list[int], n: int) -> bool:
+def _is_fed(flows: tuple[tuple[int, int], ...], hidden: set[int], n: int) -> bool:
     """Whether every state has a flow and affects a measured one, and every unmeasured state has an outflow."""
-    reached = {i for i in range(n) if i not in hidden}
+    every = set(range(n))
+    reached = every - hidden
     for _ in range(n):
         reached |= {i for i, j in flows if j in reached}
-    touched = {k for flow in flows for k in flow}
-    return reached >= set(range(n)) and touched >= set(range(n)) and all(any(i == h for i, _ in flows) for h in hidden)
+    return reached == every and {k for flow in flows for k in flow} >= every and {i for i, _ in flows} >= hidden
 
 
 def _structure(flows: tuple[tuple[int, int], ...], n: int) -> Structure:
@@ -353,8 +347,9 @@ def _without(row: MixedFit, odd: Mask) -> list[MixedFit]:
 
 def _own_cost(measured: Measured, odd: Mask, sigma: Array) -> float:
     """The criterion of excluded groups, as if their own laws fitted them within the noise of the others."""
-    values: Array = measured.seen[:, :, odd].sum(axis=(0, 2)).astype(float)
-    noise = float(values[values > 0] @ (np.log(2.0 * math.pi * sigma[values > 0] ** 2) + 1.0))
-    total = math.log(max(float(measured.counts().sum()), 2.0))
+    own = measured.taken(np.flatnonzero(odd))
+    counts = own.counts()
+    noise = float(counts[counts > 0] @ (np.log(2.0 * math.pi * sigma[counts > 0] ** 2) + 1.0))
     # Most laws have about five constants and start values.
-    return noise + measured.taken(np.flatnonzero(odd)).jacobian_of_logs() + 5 * total * int(odd.sum())
+    price = 5 * math.log(max(float(measured.counts().sum()), 2.0))
+    return noise + own.jacobian_of_logs() + price * own.n_groups

@@ -79,6 +79,26 @@ class Structure:
             w[place] = value
         return replace(self, exponents=w)
 
+    def without(self, constant: int) -> Structure:
+        """The structure without the entries of one constant, and without unused monomials."""
+        return self._of([e for e in self.entries if e.constant != constant])
+
+    def tied(self, first: int, second: int) -> Structure:
+        """The structure with two constants merged into the first, which has the smaller number.
+
+        >>> two = structure_of([[(-1, [1.0, 0.0])], [(1, [1.0, 0.0])]])
+        >>> two.tied(0, 1).n_constants
+        1
+        """
+        return self._of([e._replace(constant=first) if e.constant == second else e for e in self.entries])
+
+    def _of(self, entries: Sequence[Entry]) -> Structure:
+        """The structure of these entries, whose monomials and constants are numbered anew."""
+        used, kept = (sorted({e[at] for e in entries}) for at in (1, 2))
+        anew = (e._replace(monomial=used.index(e.monomial), constant=kept.index(e.constant)) for e in entries)
+        free = tuple((used.index(j), k) for j, k in self.free if j in used)
+        return Structure(self.exponents[used], tuple(anew), free)
+
     def kind(self) -> tuple[object, ...]:
         """Key that identifies the structure: state, sign and exponents of entries; number of constants; free places."""
         terms = frozenset((e.state, e.sign, tuple(self.exponents[e.monomial])) for e in self.entries)
@@ -101,29 +121,6 @@ def structure_of(terms: Sequence[Sequence[tuple[int, Sequence[float]]]]) -> Stru
     rows = list(dict.fromkeys(row for *_, row in flat))
     entries = tuple(Entry(i, rows.index(row), k, sign) for k, (i, sign, row) in enumerate(flat))
     return Structure(np.array(rows).reshape(len(rows), len(terms)), entries)
-
-
-def tied(structure: Structure, first: int, second: int) -> Structure:
-    """The structure with two constants merged into one.
-
-    >>> two = structure_of([[(-1, [1.0, 0.0])], [(1, [1.0, 0.0])]])
-    >>> tied(two, 0, 1).n_constants
-    1
-    """
-    kept = [k for k in range(structure.n_constants) if k != second]
-    of = [kept.index(first if k == second else k) for k in range(structure.n_constants)]
-    return replace(structure, entries=tuple(e._replace(constant=of[e.constant]) for e in structure.entries))
-
-
-def without(structure: Structure, constant: int) -> Structure:
-    """The structure without the entries of one constant, and without unused monomials."""
-    kept = [e for e in structure.entries if e.constant != constant]
-    used = sorted({e.monomial for e in kept})
-    entries = tuple(
-        e._replace(monomial=used.index(e.monomial), constant=e.constant - (e.constant > constant)) for e in kept
-    )
-    free = tuple((used.index(j), k) for j, k in structure.free if j in used)
-    return Structure(structure.exponents[used], entries, free)
 
 
 def padded(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ()) -> tuple[Array, Array, Array]:
@@ -199,13 +196,10 @@ class Measured:
     def grid(self) -> list[tuple[int, Array]]:
         """Number and size [groups] of the steps from each sample to the next."""
         longest = (self.times[-1] - self.times[0]) / self.steps
-        longest = np.where(longest > 0, longest, 1.0)
-        found = []
-        for gap in np.diff(self.times, axis=0):
-            # 1e-9 absorbs rounding; at least two steps, because early samples are close where rates are high.
-            most = max(int(np.ceil(np.max(gap / longest) - 1e-9)), 2)
-            found.append((most, gap / most))
-        return found
+        gaps = np.diff(self.times, axis=0)
+        # 1e-9 absorbs rounding; at least two steps, because early samples are close where rates are high.
+        counts = np.ceil((gaps / np.where(longest > 0, longest, 1.0)).max(axis=1) - 1e-9)
+        return [(most, gap / most) for most, gap in zip(np.maximum(counts, 2).astype(int).tolist(), gaps, strict=True)]
 
     @property
     def open_starts(self) -> list[int]:
@@ -216,8 +210,7 @@ class Measured:
     def seen(self) -> Mask:
         """Mask of the values that enter the likelihood, [samples, states, groups]."""
         seen = np.isfinite(self.values)
-        for i, start in enumerate(self.starts):
-            seen[0, i] &= start.kind != EXACT
+        seen[0, [start.kind == EXACT for start in self.starts]] = False
         return seen
 
     def counts(self) -> Array:
@@ -234,12 +227,11 @@ class Measured:
 
     def first_starts(self) -> Array:
         """Initial guesses of the unknowns of the starts [open starts, groups]."""
-        found = np.empty((len(self.open_starts), self.n_groups))
-        for row, i in enumerate(self.open_starts):
-            kind, value, factor = self.starts[i]
+        found: list[Array] = [np.zeros((0, self.n_groups))]
+        for kind, value, factor in (self.starts[i] for i in self.open_starts):
             guess = np.full(len(value), factor) if kind == SCALED else value
-            found[row] = guess if kind == ANY else np.log(np.maximum(guess, ABOVE_ZERO))
-        return found
+            found.append(guess if kind == ANY else np.log(np.maximum(guess, ABOVE_ZERO)))
+        return np.vstack(found)
 
     def begun(self, unknown: Array) -> tuple[Array, Array, Array]:
         """Starts [states, groups], their slopes by the unknowns [open, groups], and doses in the units of their states.

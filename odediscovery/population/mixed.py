@@ -35,15 +35,11 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
 # Maximum number of linearisations (most fits need 5 to 10), and that for one of many structures, limited by cost.
 ROUNDS, FEW_ROUNDS = 30, 8
-# Change of -2 log likelihood at convergence.
-SETTLED = 1e-3
-# Smallest mean square of residuals [mean square of the values]: keeps the likelihood finite without noise.
-LEAST_SQUARE = 1e-14
-# Bounds of the spreads [logarithm], and the largest logarithm of a constant and of sigma, beyond any choice of
-# units.
+SETTLED = 1e-3  # change of -2 log likelihood at convergence
+LEAST_SQUARE = 1e-14  # of residuals [mean square of the values]: keeps the likelihood finite without noise
+# Bounds of the spreads [logarithm], and the largest logarithm of a constant and of sigma, beyond any choice of units.
 SPREADS, MOST_LOG = (1e-4, 10.0), 80.0
-# Relative differences due to rounding.
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # relative differences due to rounding
 
 
 class Sums(NamedTuple):
@@ -187,8 +183,7 @@ class MixedFit:
     @property
     def parameters(self) -> int:
         """Number of fitted parameters of the population: means, effects of covariates, spreads, noise."""
-        seen = int((self.sums.counts > 0).sum())
-        return int(self.design.shape[2]) + int(self.random.sum()) + seen
+        return int(self.design.shape[2] + self.random.sum() + (self.sums.counts > 0).sum())
 
 
 def _sums_of(model: GroupModel, unknowns: Array) -> tuple[Sums, Array]:
@@ -284,20 +279,19 @@ def choose_varying(fit: MixedFit) -> MixedFit:
     Spreads are removed one by one on the linearised curves, which is cheap; the nonlinear model is then
     refitted and checked.
     """
-    price = _price_of_spread(fit.model)
-    own, random = always_own(fit.model), fit.random.copy()
-    present = fit.estimate.minus_2_log_likelihood
-    number = np.arange(len(random))
-    while True:
-        tried: list[tuple[float, int]] = []
-        for k in np.flatnonzero(random & ~own).tolist():
-            less = random & (number != k)
-            found = estimate(fit.sums, fit.design, less, _begin(fit, less), fit.estimate.sigma)
-            tried.append((found.minus_2_log_likelihood, k))
-        if not tried or min(tried)[0] - present > price:
+    price, own, random = _price_of_spread(fit.model), always_own(fit.model), fit.random.copy()
+    present, number = fit.estimate.minus_2_log_likelihood, np.arange(len(random))
+
+    def loss_without(k: int) -> float:
+        less = random & (number != k)
+        found = estimate(fit.sums, fit.design, less, _begin(fit, less), fit.estimate.sigma)
+        return found.minus_2_log_likelihood
+
+    while tried := [(loss_without(k), k) for k in np.flatnonzero(random & ~own).tolist()]:
+        least, place = min(tried)
+        if least - present > price:
             break
-        present, place = min(tried)
-        random[place] = False
+        present, random[place] = least, False
     if np.array_equal(random, fit.random):
         return fit
     fewer = refit(fit, random)
@@ -364,8 +358,8 @@ def is_sound(fit: MixedFit) -> bool:
     if not np.isfinite(criterion(fit)) or np.any(np.abs(w) > 6.0) or any(alike):
         return False
     seen = fit.sums.counts > 0
-    counts, sigma, squares = fit.sums.counts[seen], fit.estimate.sigma[seen], fit.squares[seen]
-    spread = fit.model.measured.spread()[seen]
+    each = fit.sums.counts, fit.estimate.sigma, fit.squares, fit.model.measured.spread()
+    counts, sigma, squares, spread = (of_states[seen] for of_states in each)
     if np.abs(fit.unknowns[:k]).max() > MOST_LOG or np.any(squares > counts * spread**2):
         return False
     # Residuals this small count as 0, whatever sigma is.

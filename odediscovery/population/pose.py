@@ -107,7 +107,14 @@ def _with_factor(start: Start, measured: Measured, i: int, state: str) -> Start:
             f"--doses with a factor for {state}: expected that it starts at 0 before the first dose, say so with "
             f'--starts "{state} = 0"'
         )
-    return Start(SCALED, start.value, _first_factor(measured, i))
+    # A rough estimate: the median rise per unit of dose.
+    ratios = list[float]()
+    for given, y in zip(measured.given()[:, i].T, measured.values[:, i].T, strict=True):
+        seen = np.isfinite(y)
+        amounts, rises = np.diff(given[seen], prepend=0.0), np.diff(y[seen], prepend=0.0)
+        ratios += (rises[amounts > 0] / amounts[amounts > 0]).tolist()
+    above = [ratio for ratio in ratios if ratio > 0]
+    return Start(SCALED, start.value, float(np.median(above)) if above else 1.0)
 
 
 def _is_positive_but_for_noise(series: TimeSeries, i: int, values: Array) -> bool:
@@ -184,17 +191,6 @@ def _doses_of_groups(
 def with_factors(series: TimeSeries, settings: Settings) -> dict[int, str]:
     """Names that the user gave to the factors of doses, by the index of their state."""
     return {series.states.index(dose_column(one)[0]): name for one in settings.doses if (name := dose_factor(one))}
-
-
-def _first_factor(measured: Measured, i: int) -> float:
-    """Rough estimate of the rise of a measured state per unit of dose: the median over all doses."""
-    ratios = []
-    for given, y in zip(measured.given()[:, i].T, measured.values[:, i].T, strict=True):
-        seen = np.isfinite(y)
-        amounts, rises = np.diff(given[seen], prepend=0.0), np.diff(y[seen], prepend=0.0)
-        ratios += (rises[amounts > 0] / amounts[amounts > 0]).tolist()
-    above = [ratio for ratio in ratios if ratio > 0]
-    return float(np.median(above)) if above else 1.0
 
 
 def dose_rows(fit: MixedFit) -> list[tuple[int, str, int | None]]:

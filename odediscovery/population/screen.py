@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -49,24 +50,20 @@ def library(n: int, whole: bool) -> list[tuple[float, ...]]:
     return [row for row in rows if not whole or all(p == int(p) for p in row)]
 
 
-def fine_times(measured: Measured) -> Array:
-    """Times of the quadrature between the samples [points, groups]."""
+def between_samples(measured: Measured) -> Measured:
+    """The groups at the points of the quadrature, `POINTS` for each interval between samples, without values."""
     share = np.arange(POINTS)[:, None] / POINTS
     parts = [a + share * (b - a) for a, b in itertools.pairwise(measured.times)]
-    return np.vstack([*parts, measured.times[-1:]])
-
-
-def fine_doses(measured: Measured) -> Array:
-    """Doses immediately after the points of `fine_times` [points, states, groups]."""
-    found = np.zeros(((len(measured.times) - 1) * POINTS + 1, *measured.values.shape[1:]))
-    found[::POINTS] = measured.doses
-    return found
+    times = np.vstack([*parts, measured.times[-1:]])
+    doses = np.zeros((len(times), *measured.values.shape[1:]))
+    doses[::POINTS] = measured.doses
+    return replace(measured, times=times, values=np.full(doses.shape, np.nan), doses=doses)
 
 
 def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list[list[Candidate]]:
     """The best sets of terms of every equation, the best first.
 
-    Curves [points, states, groups] are solutions of a fitted law at `fine_times`, before a dose; by default they are
+    Curves [points, states, groups] are solutions of a fitted law `between_samples`, before a dose; by default they are
     splines through the samples.
     """
     rows = library(measured.n_states, whole)
@@ -76,18 +73,18 @@ def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list
 
 def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Array | None = None) -> Array:
     """Integrals of products of powers from the start to the samples of every group [products, samples, groups]."""
-    fine = fine_times(measured)
+    fine = between_samples(measured)
     factors = np.array([[start.factor] for start in measured.starts])
     if curves is None:
         given = measured.given() * factors
-        every = range(measured.n_groups)
-        curves = np.stack([_smoothed(measured, g, fine[:, g], given[:, :, g]) for g in every], axis=2)
+        smoothed = (_smoothed(measured, g, fine.times[:, g], given[:, :, g]) for g in range(measured.n_groups))
+        curves = np.stack([*smoothed], axis=2)
     w = np.array(rows)
     least = np.where(w % 1 == 0, -np.inf, 0.0)
     before, after = (
-        products_by_column(np.moveaxis(x, 1, 2), w, least) for x in (curves, curves + fine_doses(measured) * factors)
+        products_by_column(np.moveaxis(x, 1, 2), w, least) for x in (curves, curves + fine.doses * factors)
     )
-    steps = 0.5 * (before[1:] + after[:-1]) * np.diff(fine, axis=0)[:, :, None]
+    steps = 0.5 * (before[1:] + after[:-1]) * np.diff(fine.times, axis=0)[:, :, None]
     sums = np.pad(np.cumsum(steps, axis=0), ((1, 0), (0, 0), (0, 0)))[::POINTS]
     return np.ascontiguousarray(np.moveaxis(sums, 2, 0))
 
@@ -155,19 +152,15 @@ def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], int
     """The best sets of terms of one equation."""
     normal, found, ranked = _normal(measured, i, integrals), list[Candidate](), list[tuple[int, ...]]()
     for k in (1, 2, 3):
-        sized = {s: _fitted(s, normal, rows) for s in _subsets(len(rows), k, ranked)}
-        best = sorted(((one, s) for s, one in sized.items() if one is not None), key=lambda pair: pair[0].score)
-        ranked = [s for _, s in best]
-        found += [one for one, _ in best[: 5 if measured.n_states > 1 else 12]]
+        every = math.comb(len(rows), k) <= 30_000 or not ranked
+        # If there are too many sets of k terms, the best smaller ones with one additional term.
+        longer = (tuple(sorted((*s, j))) for s in ranked[:30] for j in range(len(rows)) if j not in s)
+        sets = dict.fromkeys(itertools.combinations(range(len(rows)), k) if every else longer)
+        sized = [(one, s) for s in sets if (one := _fitted(s, normal, rows))]
+        sized.sort(key=lambda pair: pair[0].score)
+        ranked = [s for _, s in sized]
+        found += [one for one, _ in sized[: 5 if measured.n_states > 1 else 12]]
     return sorted(found, key=lambda one: one.score)
-
-
-def _subsets(rows: int, k: int, smaller: Sequence[tuple[int, ...]]) -> Iterable[tuple[int, ...]]:
-    """All sets of k terms; if there are too many, the best smaller sets with one additional term."""
-    if math.comb(rows, k) <= 30_000 or not smaller:
-        return itertools.combinations(range(rows), k)
-    longer = (tuple(sorted((*s, j))) for s in smaller[:30] for j in range(rows) if j not in s)
-    return dict.fromkeys(longer)
 
 
 def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, ...]]) -> Candidate | None:
@@ -224,9 +217,8 @@ def combined(measured: Measured, lists: Sequence[Sequence[Candidate]]) -> list[t
             more = ((total + cost, (*at, k)) for total, at in best for k, cost in enumerate(costs))
             best = sorted(more)[:16]
         chosen.update(dict.fromkeys(at for _, at in best))
-    found = []
-    for at in chosen:
-        combo = [rows[k] for rows, k in zip(lists, at, strict=True)]
-        logs = np.log(np.vstack([one.coefficients for one in combo]))
-        found.append((structure_of([one.terms for one in combo]), np.vstack([logs, first])))
-    return found
+    systems = ([rows[k] for rows, k in zip(lists, at, strict=True)] for at in chosen)
+    return [
+        (structure_of([one.terms for one in own]), np.vstack([*(np.log(one.coefficients) for one in own), first]))
+        for own in systems
+    ]

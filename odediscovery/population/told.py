@@ -78,20 +78,18 @@ def search_groups(
     else:
         law = written_law(written[0])
         rows, strange = [fit_written(law, measured, written[1])], np.zeros(measured.n_groups, bool)
-    messages = strange_groups(series, strange)
     kept = tuple(run for run, out in zip(series.trajectories, strange, strict=True) if not out)
-    series = replace(series, trajectories=kept)
-    best = monitor.in_time(JUDGING, lambda: refined(_varied(rows[0], series, settings, law)), rows[0])
+    rest = replace(series, trajectories=kept)
+    best = monitor.in_time(JUDGING, lambda: refined(_varied(rows[0], rest, settings, law)), rows[0])
     best, powers = monitor.in_time(JUDGING, lambda: with_covariates(best), (best, Powers()))
     monitor.note(event="chosen", criterion=criterion(best), beta=best.estimate.beta.tolist())
     counts = best.sums.counts
-    noise = np.where(counts > 0, np.sqrt(_squares_in_units(best) / np.maximum(counts, 1)), np.nan)
-    exponents = () if law is None else law.exponents
-    names = {} if law is None else law.names
+    noise = np.where(counts > 0, np.sqrt(_squares(best, (0, 2)) / np.maximum(counts, 1)), np.nan)
+    exponents, names = ((), {}) if law is None else (law.exponents, law.names)
     names |= factor_names(best, with_factors(series, settings), names)
-    population = _population(best, series, powers, names, exponents)
-    messages += [*_notes(best, series, population, exponents)]
-    return Told(series, _front(series, [best, *rows[1:]]), _starts(best), noise, population, tuple(messages))
+    population = _population(best, rest, powers, names, exponents)
+    messages = (*strange_groups(series, strange), *_notes(best, rest, population, exponents))
+    return Told(rest, _front(rest, [best, *rows[1:]]), _starts(best), noise, population, messages)
 
 
 def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor) -> tuple[list[MixedFit], Mask]:
@@ -157,13 +155,9 @@ def _equations(fit: MixedFit, series: TimeSeries) -> Equations:
     )
 
 
-def _left(fit: MixedFit) -> Array:
-    """Residuals, data - curve, of each group [samples, states, groups], nan where nothing was measured."""
-    return np.asarray(fit.model.measured.values - fit.model.fitted(fit.unknowns))
-
-
-def _squares_in_units(fit: MixedFit) -> Array:
-    return np.asarray(np.nansum(_left(fit) ** 2, axis=(0, 2)))
+def _squares(fit: MixedFit, axis: tuple[int, int]) -> Array:
+    """Sums of squared residuals, which are [samples, states, groups], over two axes."""
+    return np.asarray(np.nansum((fit.model.measured.values - fit.model.fitted(fit.unknowns)) ** 2, axis=axis))
 
 
 def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]:
@@ -173,7 +167,7 @@ def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]
     spread = float(np.nansum((seen - np.nanmean(seen, axis=0)) ** 2)) if seen.size else 0.0
     found = []
     for fit in rows:
-        squares, equations = float(_squares_in_units(fit).sum()), _equations(fit, series)
+        squares, equations = float(_squares(fit, (0, 2)).sum()), _equations(fit, series)
         mse = squares / int(np.isfinite(fit.model.measured.values).sum())
         r2 = 1.0 - squares / spread if spread > 0 else 1.0
         found.append(FrontRow(equations, equations.complexity, mse, r2, criterion(fit), fit is rows[0], _starts(fit)))
@@ -199,19 +193,18 @@ def _population(
     # Separate fits of the same structure, for the two-stage estimates.
     apart = fit_each(model, fit.unknowns, e.sigma, fit.unknowns, width)[0]
     constants, number = list[GroupConstant](), 0
-    terms_of: dict[int, list[int]] = {}
-    for place, unknown in enumerate(law_with_doses(fit, series.controls)[2]):
-        if unknown is not None:
-            terms_of.setdefault(unknown, []).append(place)
-    for k, places in terms_of.items():
+    unknowns = law_with_doses(fit, series.controls)[2]
+    varied = [unknown for unknown in dict.fromkeys(unknowns) if unknown is not None]
+    for k in varied:
         number += k < model.n_constants
         values, mean, sd = np.exp(fit.unknowns[k]), float(np.exp(e.beta[k])), float(e.deviations[k])
         sd_error = sd * float(spreads[k]) if sd > 0 else float("nan")
+        places = tuple(place for place, unknown in enumerate(unknowns) if unknown == k)
         two_stage = float(np.exp(apart[k].mean())), float(apart[k].std(ddof=1))
         own_powers = {name: power for (which, name), power in powers.items() if which == k}
         constants.append(
             GroupConstant(
-                *(names.get(k, f"k{number}"), tuple(places), mean, mean * float(means[k]), sd, sd_error),
+                *(names.get(k, f"k{number}"), places, mean, mean * float(means[k]), sd, sd_error),
                 *(values, values * groups[k], two_stage, own_powers, np.exp(apart[k])),
             )
         )
@@ -231,18 +224,18 @@ def _population(
         {"mixed": fit.parameters},
         (),
         _r2_of_groups(fit),
-        correlation=_correlation(fit, list(terms_of)),
+        correlation=_correlation(fit, varied),
         exponents=tuple(own),
     )
 
 
 def _r2_of_groups(fit: MixedFit) -> Array:
     """Share of the variance explained by the curve of each group [groups]."""
-    left, values = _left(fit), fit.model.measured.values
+    values = fit.model.measured.values
     count = np.isfinite(values).sum(axis=(0, 2), keepdims=True).clip(1)
     centre = np.nansum(values, axis=(0, 2), keepdims=True) / count
     total = np.nansum((values - centre) ** 2, axis=(0, 1))
-    return np.asarray(1.0 - np.nansum(left**2, axis=(0, 1)) / np.where(total > 0, total, np.nan))
+    return np.asarray(1.0 - _squares(fit, (0, 1)) / np.where(total > 0, total, np.nan))
 
 
 def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
@@ -279,9 +272,12 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
                 f"{series.states[i]} was not measured: it is in units of the state that it flows into and {what} "
                 f"{factor:.4g} times {of} (sd_log {sd:.2g} over groups)"
             )
-            rates = exchangeable_rates(fit.model.structure, i)
-            if rates is not None and _begins_empty(m, rates[0]):
+            if rates := exchangeable_rates(fit.model.structure, i):
                 (j, first, second), each = rates, np.exp(fit.estimate.beta)
+                is_empty = m.starts[j].kind == KNOWN and not m.starts[j].value.any()
+                # A state that is dosed, or was measured as something else than 0 at first, tells the rates apart.
+                if j in dict(m.dosed) or not (is_empty or not np.nan_to_num(m.values[0, j]).any()):
+                    continue
                 yield (
                     f"the rates of {series.states[i]}, {each[first]:.4g}, and {series.states[j]}, {each[second]:.4g}, "
                     f"may be exchanged: with {factor * each[first] / each[second]:.4g} in place of {factor:.4g} the "
@@ -324,11 +320,11 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
 
 def strange_groups(series: TimeSeries, strange: Mask) -> list[str]:
     """Notes on excluded groups, and on groups whose values are far larger or smaller than those of the others."""
-    labels = [run.label for run in series.trajectories]
-    out = [repr(labels[g]) for g in np.flatnonzero(strange)]
-    which = f"group {out[0]} follows" if len(out) == 1 else f"groups {', '.join(out[:5])} follow"
-    rest = len(labels) - len(out)
-    told = [f"{which} another law: left out, the law is that of the other {rest}; fit them alone"] if out else []
+    labels, told = [repr(run.label) for run in series.trajectories], list[str]()
+    if out := [labels[g] for g in np.flatnonzero(strange)]:
+        which = f"group {out[0]} follows" if len(out) == 1 else f"groups {', '.join(out[:5])} follow"
+        rest = len(labels) - len(out)
+        told.append(f"{which} another law: left out, the law is that of the other {rest}; fit them alone")
     for i, state in enumerate(series.states):
         sizes = [np.nanmax(np.abs(run.values[:, i]), initial=0.0) for run in series.trajectories]
         if not np.median(sizes):
@@ -338,7 +334,7 @@ def strange_groups(series: TimeSeries, strange: Mask) -> list[str]:
         far = np.flatnonzero((ratio > 50.0) | ((ratio < 1.0 / 50.0) & (ratio > 0.0)))
         usual = np.delete(ratio, far)
         if len(far) and len(far) <= MOST_STRANGE * len(ratio) and usual.max() < 20.0 * usual[usual > 0].min():
-            names = ", ".join(repr(labels[g]) for g in far[:5])
+            names = ", ".join(labels[g] for g in far[:5])
             told.append(
                 f"{state} of group {names} is about {ratio[far[0]]:.2g} times that of the others: another unit?"
             )
@@ -381,13 +377,6 @@ def exchangeable_rates(structure: Structure, hidden: int) -> tuple[int, int, int
     out, into = terms.get((hidden, -1, tuple(single[hidden]))), terms.get((other, 1, tuple(single[hidden])))
     loss = terms.get((other, -1, tuple(single[other])))
     return (other, out, loss) if out is not None and out == into and loss is not None else None
-
-
-def _begins_empty(m: Measured, i: int) -> bool:
-    """Whether a state has no doses and is known to be 0 at first in all groups, or was measured as nothing else."""
-    start, first = m.starts[i], m.values[0, i]
-    nothing = start.kind == KNOWN and not start.value.any()
-    return i not in dict(m.dosed) and (nothing or not np.nan_to_num(first).any())
 
 
 def resting_point(fit: MixedFit) -> str:

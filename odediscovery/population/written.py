@@ -93,7 +93,7 @@ def written_law(form: Form) -> WrittenLaw:
             f"--vary: expected as many constants as terms have products of them, got {len(form.names)} constants in "
             f"{', '.join(map(str, (*constants, *exponents)))}; write one constant for each product"
         )
-    values = [[1.0 if not power.is_number else float(power) for power in row] for row in rows]
+    values = [[float(power) if power.is_number else 1.0 for power in row] for row in rows]
     structure = Structure(np.array(values).reshape(len(rows), len(form.states)), tuple(entries), tuple(named))
     return WrittenLaw(structure, tuple(constants), exponents)
 
@@ -137,14 +137,13 @@ def fit_written(law: WrittenLaw, measured: Measured, starts: Mapping[str, float]
         begin = np.vstack([_begin(law, held, measured, starts), measured.first_starts()])
         apart, _ = fit_apart(GroupModel(held, measured), begin)
         fits += sound_model(with_noise_seen(measured, [(held, apart)]), held, apart)
-    free = law.structure.free
-    found = [one for fit in sorted(fits, key=criterion)[:1] for one in (freed(fit, free) if free else [fit])]
-    if not found:
-        raise FitError(
-            "the law could not be fitted to all groups: name where its constants begin, --start NAME=NUMBER, or write "
-            "numbers for its exponents"
-        )
-    return found[0]
+    best, free = sorted(fits, key=criterion)[:1], law.structure.free
+    if found := freed(best[0], free) if best and free else best:
+        return found[0]
+    raise FitError(
+        "the law could not be fitted to all groups: name where its constants begin, --start NAME=NUMBER, or write "
+        "numbers for its exponents"
+    )
 
 
 def _begin(law: WrittenLaw, held: Structure, measured: Measured, starts: Mapping[str, float]) -> Array:
