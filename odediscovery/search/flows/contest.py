@@ -14,9 +14,9 @@ laws that are about as good.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -49,23 +49,12 @@ STRUCTURES = 2000  # most structures of a size
 POLISHED = 4  # most structures of a size to polish
 
 
-@dataclass(frozen=True, eq=False)
-class Competed:
-    """The outcome of the competition of structures."""
-
-    verdict: Verdict  # judged laws, on data without knowledge: their flows agree with it
-    structures: list[Structure]  # the flows of each law
-    problem: Compartments  # the possible flows
-    starts: Starts  # how start values are bounded
-    twins: list[Judged]  # fits of the chosen flows with clearly different constants that are about as good
-
-
-def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) -> Competed:
+def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) -> Contest:
     """Let structures of flows compete where some states have no samples; `known` is in the user's units."""
     problem, sums = _compartments(p, known), _sums(p, known)
     starts = Starts(p.nonnegative[~p.data.is_control], sums, known_starts(p.data))
     p = dataclasses.replace(p, knowledge=None, given=None)
-    contest = _Contest(p, problem, starts)
+    contest = Contest(p, problem, starts)
     generator = np.random.default_rng(settings.seed)
     _climb(contest, generator, monitor)
     if not contest.rows:
@@ -77,22 +66,25 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
         contest.thin()
     if not known.integer and not monitor.stopping():
         contest.free_exponents()
-    chosen = simplest_row(contest.rows)
+    contest.chosen = chosen = simplest_row(contest.rows)
     alike = [contest.structures[chosen]] if not monitor.stopping() else []
     others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=BEGINNINGS)
-    twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
+    twins = [contest.rows[chosen], *contest.twins_of(contest.rows[chosen], others)]
     # Of fits that the data cannot distinguish, choose the one with the smallest unmeasured starts.
     twins.sort(key=lambda row: float(row.polished.initial[:, problem.latent[: len(starts.nonnegative)]].sum()))
     contest.rows[chosen] = twins[0] if monitor.stopping() else contest.ended(twins[0])
-    verdict = Verdict(p, tuple(contest.rows), chosen)
-    return Competed(verdict, contest.structures, problem, starts, twins[1:])
+    contest.twins = twins[1:]
+    return contest
 
 
-def _climb(contest: _Contest, generator: np.random.Generator, monitor: Monitor) -> None:
+def _climb(contest: Contest, generator: np.random.Generator, monitor: Monitor) -> None:
     """Enter structures with more and more flows until a further flow improves no law."""
     p, problem, ranked = contest.p, contest.problem, list[Rough]()
     for size in range(0 if problem.given.n_monomials else 1, 6):
-        structures = _structures(problem, size, ranked, len(p.data.trajectories))
+        few = math.comb(len(problem.flows), size) * len(p.data.trajectories) <= 5000 or not ranked
+        # If there are too many structures, the best smaller ones with one more flow.
+        longer = ((*fit.structure, f) for fit in ranked[:16] for f in problem.flows if f not in fit.structure)
+        structures = problem.sensible(itertools.combinations(problem.flows, size) if few else longer)[:STRUCTURES]
         fits = rough_fits(p, structures, contest.starts, problem.given, generator, monitor)
         ranked = fits or ranked
         before = contest.least
@@ -129,26 +121,25 @@ def is_determined(row: Judged) -> bool:
     return bool(((e > 0) & (e < np.abs(a))).all())
 
 
-def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs: int) -> list[Structure]:
-    """List all structures of a size or, if there are too many, the best smaller ones with one more flow."""
-    if not size:
-        return [()] if problem.is_sensible(()) else []
-    if math.comb(len(problem.flows), size) * runs <= 5000 or not smaller:
-        return problem.structures(size)[:STRUCTURES]
-    return problem.larger([fit.structure for fit in smaller[:16]])[:STRUCTURES]
-
-
-class _Contest:
+class Contest:
     """The competition: structures polished and judged one by one on the same data."""
 
     def __init__(self, p: Problem, problem: Compartments, starts: Starts) -> None:
-        self.p, self.problem, self.starts = p, problem, starts
-        self.sigma = p.sigma
-        self.rows: list[Judged] = []
-        self.structures: list[Structure] = []
+        self.p = p  # without knowledge, which the possible flows obey
+        self.problem, self.starts = problem, starts  # the possible flows, and how start values are bounded
+        self.rows, self.structures = list[Judged](), list[Structure]()  # each judged law with its flows
+        self.chosen = 0
+        # Fits of the chosen flows with clearly different constants that are about as good.
+        self.twins = list[Judged]()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The judged laws and the chosen one."""
+        return Verdict(self.p, tuple(self.rows), self.chosen)
 
     @property
     def least(self) -> float:
+        """The best criterion so far."""
         return min((row.criterion for row in self.rows), default=np.inf)
 
     def ended(self, row: Judged) -> Judged:
@@ -159,8 +150,8 @@ class _Contest:
 
     def judge(self, law: PowerSum, free: Free, initial: Array, origin: Origin, most: int = 30) -> Judged:
         """Fit the constants and starts of a law by maximum likelihood and judge it; inf if it is not sound."""
-        found = polish_on(self.p, law, free, initial, self.sigma, most, sums=self.starts.sums)
-        row = judge(found, self.sigma, origin)
+        found = polish_on(self.p, law, free, initial, self.p.sigma, most, sums=self.starts.sums)
+        row = judge(found, self.p.sigma, origin)
         a, w = found.law.coefficients[free[0]], found.law.exponents[free[1]]
         least, most_power = self.problem.bounds
         # A flow that runs backwards would drain empty states.
@@ -172,15 +163,15 @@ class _Contest:
 
         An autocatalytic law can use such a start as a free delay.
         """
-        sigma = self.sigma[: len(self.starts.nonnegative)]
+        sigma = self.p.sigma[: len(self.starts.nonnegative)]
         # A start of a hundredth of the noise cannot be observed.
         least = np.maximum(0.01 * sigma, 2.0 * LEAST_START)
         low = self.starts.nonnegative & (found.initial <= least)
         if not found.finite or not low.any():
             return False
         empty = np.where(low, 0.0, found.initial)
-        squares = residual_squares(found.law, self.p.data, empty, self.p.relative_sigma, tolerance(self.sigma))[0]
-        before, after = ((s / self.sigma**2).sum() for s in (found.squares, squares))
+        squares = residual_squares(found.law, self.p.data, empty, self.p.relative_sigma, tolerance(self.p.sigma))[0]
+        before, after = ((s / self.p.sigma**2).sum() for s in (found.squares, squares))
         return not after <= 1.1 * before + found.counts.sum()
 
     def thin(self) -> None:
@@ -190,8 +181,7 @@ class _Contest:
             k = found.law.coefficients[: len(flows)].sum(axis=1) / units(flows, self.p.scale.state)
             for f in range(len(flows)):
                 left = (*flows[:f], *flows[f + 1 :])
-                new = left not in self.structures
-                if new and self.problem.is_sensible(left) and self.problem.canonical(left) == left:
+                if left not in self.structures and self.problem.sensible([left]) == [left]:
                     self.enter(Rough(left, np.delete(k, f), found.initial, np.inf))
 
     def _best(self, most: int) -> Indices:
@@ -203,10 +193,9 @@ class _Contest:
         free = of_a, *none_free(law)[1:]
         return self.judge(law, free, fit.initial, Origin(len(self.rows), "regression"))
 
-    def twins(self, row: Judged, fits: Sequence[Rough]) -> list[Judged]:
+    def twins_of(self, row: Judged, fits: Sequence[Rough]) -> list[Judged]:
         """Find fits of the same flows with clearly different constants that are about as good."""
-        a = row.polished.law.coefficients
-        found: list[Judged] = []
+        a, found = row.polished.law.coefficients, list[Judged]()
         for fit in fits if not row.polished.free[1].any() else ():
             # A rough fit that is somewhat worse may be as good once polished.
             if fit.mean_square > 1.5 * fits[0].mean_square:
@@ -227,7 +216,6 @@ class _Contest:
             law, free = row.polished.law, row.polished.free
             given = (law.exponents[:, None] == self.problem.given.exponents).all(axis=2).any(axis=1)
             fitted = (law.exponents != 0) & ~given[:, None] & ~self.p.data.is_control
-
             refit = partial(self.judge, origin=row.origin)
             real = refit(law, (free[0], fitted, *free[2:]), row.polished.initial)
             each = constant_penalty(law.n_states, real.polished.counts.sum())
@@ -239,6 +227,7 @@ class _Contest:
                 self.keep(real, self.structures[i])
 
     def enter(self, fit: Rough) -> None:
+        """Polish a rough fit and keep it."""
         self.keep(self.polished(fit), fit.structure)
 
     def keep(self, row: Judged, structure: Structure) -> None:
@@ -263,31 +252,28 @@ def _compartments(p: Problem, known: Knowledge) -> Compartments:
             f"with unmeasured states, at most {STATES} states and inputs can be searched, got {n}"
             f"{counted or '; choose fewer with --states'}"
         )
-    for i in np.flatnonzero(~p.nonnegative & ~p.data.is_control):
-        raise InputError(
-            f"{names[i]!r} changes its sign: with unmeasured states only amounts are understood, "
-            "which flow and are never negative; measure the others, or fit without them"
-        )
-    for i in np.flatnonzero(p.scale.state < 0.0):
-        raise InputError(
-            f"{names[i]!r} is negative: with unmeasured states only amounts are understood, which "
-            "flow and are never negative; give a column of its values times -1"
-        )
+    for refused, fact, advice in (
+        (~p.nonnegative & ~p.data.is_control, "changes its sign", "measure the others, or fit without them"),
+        (p.scale.state < 0.0, "is negative", "give a column of its values times -1"),
+    ):
+        for i in np.flatnonzero(refused):
+            raise InputError(
+                f"{names[i]!r} {fact}: with unmeasured states only amounts are understood, which flow and are never "
+                f"negative; {advice}"
+            )
     scaled = known if p.knowledge is None else p.knowledge
     given = scaled.impose(PowerSum(np.zeros((n, 0)), np.zeros((0, n))))
     given = PowerSum(given.coefficients, given.exponents)
     rows = (given.coefficients != 0).any(axis=1) | known.fully_known
     weights = np.array([c.weights for c in known.conserved]).reshape(-1, n)
-    both = rows & (weights != 0).any(axis=0)
-    for i in np.flatnonzero(both):
+    for i in np.flatnonzero(rows & (weights != 0).any(axis=0)):
         raise InputError(
             f"{names[i]}' is known and {names[i]} stands in a conserved sum: with "
             "unmeasured states one of them is enough; drop the other"
         )
     uses = (given.exponents != 0).any(axis=0)
     # A control that changes its sign would reverse a flow.
-    signed = p.data.is_control & ~p.nonnegative
-    forbidden = known.forbidden | signed
+    forbidden = known.forbidden | (p.data.is_control & ~p.nonnegative)
     distinct = rows | uses | known.forbidden.any(axis=0) | known.forbidden.any(axis=1)
     return Compartments(
         latent, weights, forbidden, known.fully_known, given, (rows | uses) & latent, distinct, p.constant, known.bounds
@@ -296,32 +282,30 @@ def _compartments(p: Problem, known: Knowledge) -> Compartments:
 
 def _sums(p: Problem, known: Knowledge) -> ConservedSums:
     """Return the conserved sums and their values, dimensionless, that start values must obey."""
-    found: list[tuple[Array, float]] = []
-    taken = np.zeros(len(known.states), dtype=bool)
-    for one in (c for c in known.conserved if c.value is not None):
-        assert one.value is not None
-        sign = np.sign(one.value)
-        if sign == 0 or (one.weights * sign < 0).any() or taken[one.weights != 0].any():
+    found, taken, own = list[tuple[Array, float]](), np.zeros(len(known.states), bool), ~p.data.is_control
+    for weights, value in known.conserved:
+        if value is None:
+            continue
+        sign = np.sign(value)
+        if sign == 0 or (weights * sign < 0).any() or taken[weights != 0].any():
             raise InputError(
                 "with unmeasured states, sums with a value need positive weights, and no state "
                 "may stand in two of them; leave out the value of one"
             )
-        taken |= one.weights != 0
-        own = ~p.data.is_control
-        found.append(((sign * one.weights * p.scale.state)[own], sign * one.value))
+        taken |= weights != 0
+        found.append(((sign * weights * p.scale.state)[own], sign * value))
     return tuple(found)
 
 
-def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
+def flow_notes(won: Contest, names: Sequence[str]) -> list[str]:
     """Write notes on a result with unmeasured states, one sentence each."""
-    row, latent = won.verdict.best, np.flatnonzero(won.problem.latent)
-    notes = [_start(won, names, int(i)) for i in latent]
-    partner = _partners(won.problem, won.structures[won.verdict.chosen])
+    row = won.rows[won.chosen]
+    notes = [_start(won, names, int(i)) for i in np.flatnonzero(won.problem.latent)]
     notes += [
         f"nothing tells the scale of {names[i]}: what passes between it and {names[j]} "
         f"leaves one and enters the other in equal amounts, which puts {names[i]} in units "
         f"of {names[j]}"
-        for i, j in partner.items()
+        for i, j in _partners(won.problem, won.structures[won.chosen]).items()
     ]
     alike = won.problem.indistinguishable
     if len(alike) > 1:
@@ -329,36 +313,29 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
             f"nothing tells {' and '.join(names[i] for i in alike)} apart: the flows take "
             "the first named as the one upstream"
         )
-    size = np.count_nonzero(row.polished.free[0])
-    others = [
-        r
-        for i, r in enumerate(won.verdict.rows)
-        if i != won.verdict.chosen
-        and is_determined(r)
-        and np.count_nonzero(r.polished.free[0]) == size
-        and r.criterion < row.criterion + NO_EVIDENCE
-    ]
+
+    def text(row: Judged) -> str:
+        user = expanded(row.polished.law.unscaled(won.p.scale.state, won.p.scale.time))
+        return Equations.from_power_sum(tuple(names), user, controls=won.p.data.controls).pretty(3).replace("\n", "; ")
+
     notes += [
-        f"the same flows with other constants, and more of what was not measured, fit as well: {_text(won, names, r)}"
+        f"the same flows with other constants, and more of what was not measured, fit as well: {text(r)}"
         for r in won.twins[:2]
     ]
-    return [*notes, *(rival_flows(_text(won, names, r)) for r in sorted(others, key=lambda r: r.criterion)[:2])]
+    size = np.count_nonzero(row.polished.free[0])
+    as_good = (r for i, r in enumerate(won.rows) if i != won.chosen and r.criterion < row.criterion + NO_EVIDENCE)
+    others = [r for r in as_good if is_determined(r) and np.count_nonzero(r.polished.free[0]) == size]
+    return [*notes, *(rival_flows(text(r)) for r in sorted(others, key=lambda r: r.criterion)[:2])]
 
 
-def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
-    user = expanded(row.polished.law.unscaled(won.verdict.p.scale.state, won.verdict.p.scale.time))
-    controls = won.verdict.p.data.controls
-    return Equations.from_power_sum(tuple(names), user, controls=controls).pretty(3).replace("\n", "; ")
-
-
-def _start(won: Competed, names: Sequence[str], i: int) -> str:
+def _start(won: Contest, names: Sequence[str], i: int) -> str:
     """Write a sentence on how well the data determine the start of an unmeasured state."""
-    scale, found = won.verdict.p.scale.state[i], won.verdict.best.polished
+    scale, found = won.p.scale.state[i], won.rows[won.chosen].polished
     # nan where the data do not determine a start
     errors = found.joint.deviations()[count(found.free) :].reshape(found.initial.shape)
     value, error = found.initial[:, i] * scale, errors[:, i] * scale
-    first, known = f"{names[i]} was not measured: ", None if won.starts.known is None else won.starts.known[:, i]
-    if known is not None and np.isfinite(known).all():
+    first = f"{names[i]} was not measured: "
+    if won.starts.known is not None and np.isfinite(won.starts.known[:, i]).all():
         return f"{first}its start is the one that was given"
     if not np.isfinite(error).any():
         return first + "the data do not determine its start"

@@ -2,20 +2,18 @@
 
     dx/dt = sum_f k_f  change_f  prod_k x_k^w_fk        k_f > 0
 
-A flow takes from some states and adds to others, at a rate that is a product of a few states. A
-state that it takes from is a factor of its rate, so no state becomes negative. A conserved sum
-c . x allows only changes with c . change = 0. An unmeasured state in no sum has no scale of its
-own: by convention, whatever flows from it to another state arrives in the same amount, so both
-have the same unit.
+A flow takes from some states and adds to others, at a rate that is a product of a few states. A state that it takes
+from is a factor of its rate, so no state becomes negative. A conserved sum allows only changes that keep it. An
+unmeasured state in no sum has no scale of its own: by convention, whatever flows from it to another state arrives in
+the same amount, so both have the same unit.
 
 All structures are fitted roughly to whole trajectories, side by side:
 
     minimise  sum over trajectories, samples, measured states of ((x(t; k, x0) - data) / sigma)^2
 
-over the logarithms of rate constants k > 0 and all start values, also those of unmeasured states.
-Every structure with every random initial guess is a member of one batch: Runge-Kutta 4 on a
-shared grid, derivatives by finite differences that are rows of the same batch. The worst members
-are dropped after each round of steps.
+over the logarithms of rate constants k > 0 and all start values, also those of unmeasured states. Every structure with
+every random initial guess is a member of one batch: Runge-Kutta 4 on a shared grid, derivatives by finite differences
+that are rows of the same batch. The worst members are dropped after each round of steps.
 
 Source: Jacquez and Simon, Qualitative theory of compartmental systems, SIAM Review 35 (1993).
 """
@@ -23,7 +21,7 @@ Source: Jacquez and Simon, Qualitative theory of compartmental systems, SIAM Rev
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple, TypeAlias
@@ -109,23 +107,18 @@ class Compartments:
     @cached_property
     def flows(self) -> list[Flow]:
         """All flows, in a fixed order."""
-        found: list[Flow] = []
-        for change in [*elementary(self.weights, self.n), *self._exchanges()]:
+        found, changes = list[Flow](), elementary(self.weights, self.n)
+        for i, j in itertools.permutations(np.flatnonzero(~self.summed).tolist(), 2):
+            if self.latent[i] or self.latent[j]:  # equal amounts, which defines a scale
+                changes.append(tuple((np.eye(self.n)[j] - np.eye(self.n)[i]).tolist()))
+        for change in changes:
             lost = [i for i, c in enumerate(change) if c < 0]
             rest: list[tuple[int, ...]] = [(), *((k,) for k in range(self.n))]
             if not lost:
                 rest += itertools.combinations_with_replacement(range(self.n), 2)
             for more in rest if len(lost) < 2 else [()]:
-                flow = Flow(change, tuple(sorted((*lost, *more))))
-                if self._allowed(flow):
-                    found.append(flow)
-        return found
-
-    def _exchanges(self) -> Iterator[tuple[float, ...]]:
-        """Yield changes that move equal amounts from one state to another, where that defines a scale."""
-        for i, j in itertools.permutations(np.flatnonzero(~self.summed).tolist(), 2):
-            if self.latent[i] or self.latent[j]:
-                yield tuple((np.eye(self.n)[j] - np.eye(self.n)[i]).tolist())
+                found.append(Flow(change, tuple(sorted((*lost, *more)))))
+        return list(filter(self._allowed, found))
 
     def _allowed(self, flow: Flow) -> bool:
         touched, used = list(flow.touched), list(set(flow.factors))
@@ -142,15 +135,13 @@ class Compartments:
             for a, w in zip(self.given.coefficients.T, self.given.exponents, strict=True)
         ]
         parts += [(np.array([*f.touched]), np.array(f.factors, int)) for f in structure]
-        moving, used, seen = np.zeros(self.n, bool), np.zeros(self.n, bool), ~self.latent
+        moving, seen = np.zeros(self.n, bool), ~self.latent
         for touched, _ in parts:
             moving[touched] = True
-        for flow in structure:
-            used[list(flow.factors)] = True
         for touched, factors in parts * self.n:
             seen[factors] |= seen[touched].any()
         return (
-            bool(moving[~self.latent & ~self.idle].all() and (moving | used | seen)[self.latent].all())
+            bool(moving[~self.latent & ~self.idle].all() and (moving | seen)[self.latent].all())
             and all(seen[list(flow.touched)].any() for flow in structure)
             and independent(structure)
             and self._scaled(structure)
@@ -181,17 +172,13 @@ class Compartments:
         for moved in itertools.permutations(self.indistinguishable):
             order[self.indistinguishable] = moved
             forms.append(tuple(sorted(f.moved(order.tolist()) for f in structure)))
-        return min(forms, key=lambda form: (_upstream(form), form))
+        # How far upstream the last states are: smaller where the first one flows into the others.
+        return min(
+            forms, key=lambda form: (float(sum(i * -np.sign(c) for f in form for i, c in enumerate(f.change))), form)
+        )
 
-    def structures(self, size: int) -> list[Structure]:
-        """List all sensible structures of `size` flows, each once."""
-        return self._distinct(itertools.combinations(self.flows, size))
-
-    def larger(self, structures: Sequence[Structure]) -> list[Structure]:
-        """List all sensible structures that extend one of the given ones by a flow."""
-        return self._distinct((*s, f) for s in structures for f in self.flows if f not in s)
-
-    def _distinct(self, found: Iterator[Structure]) -> list[Structure]:
+    def sensible(self, found: Iterable[Structure]) -> list[Structure]:
+        """The sensible ones of some structures, each once."""
         return list(dict.fromkeys(self.canonical(s) for s in found if self.is_sensible(s)))
 
 
@@ -239,11 +226,6 @@ def law_of(structure: Structure, constants: Array, given: PowerSum, scale: Array
 def units(structure: Structure, scale: Array) -> Array:
     """Return the largest scale of the states that each flow changes [flows]."""
     return np.array([max(scale[i] for i in f.touched) for f in structure])
-
-
-def _upstream(structure: Structure) -> float:
-    """Measure how far upstream the last states are: smaller where the first one flows into the others."""
-    return float(sum(i * -np.sign(c) for f in structure for i, c in enumerate(f.change)))
 
 
 class Rough(NamedTuple):
