@@ -217,7 +217,7 @@ def simple_exponents(fit: MixedFit) -> MixedFit:
     If the data cannot distinguish two exponents of an equation, its constants diverge: if no fit of all
     exponents is sound, each is fitted alone.
     """
-    places = tuple(map(tuple, np.argwhere(fit.model.structure.exponents != 0).tolist()))
+    places = tuple((int(j), int(k)) for j, k in np.argwhere(fit.model.structure.exponents != 0))
     if not places or fit.model.n_free:
         return fit
     rows = [fit]
