@@ -36,7 +36,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 # Maximum number of linearisations (most fits need 5 to 10), and that for one of many structures, limited by cost.
 ROUNDS, FEW_ROUNDS = 30, 8
 SETTLED = 1e-3  # change of -2 log likelihood at convergence
-LEAST_SQUARE = 1e-14  # of residuals [mean square of the values]: keeps the likelihood finite without noise
+LEAST_SQUARE = 1e-14  # least mean square of residuals [that of the values]: keeps the likelihood finite without noise
 # Bounds of the spreads [logarithm], and the largest logarithm of a constant and of sigma, beyond any choice of units.
 SPREADS, MOST_LOG = (1e-4, 10.0), 80.0
 ROUNDING = 1e-9  # relative differences due to rounding
