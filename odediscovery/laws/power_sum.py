@@ -102,13 +102,17 @@ class PowerSum:
     mirrored: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        a, w = self.coefficients.shape, self.exponents.shape
-        features = self.n_states if self.features is None else self.features.size
+        a, w, features = self.coefficients.shape, self.exponents.shape, self.inputs.size
         if len(a) != 2 or w != (a[1], features):
             raise ValueError(
                 f"coefficients [states, monomials] and exponents [monomials, {features} features] do "
                 f"not fit: {a} and {w}"
             )
+
+    @property
+    def inputs(self) -> Features:
+        """The features y, which are the states where there are no others."""
+        return self.features or Features(self.n_states)
 
     @property
     def n_states(self) -> int:
@@ -123,7 +127,7 @@ class PowerSum:
     @property
     def constants(self) -> tuple[Array, Array, Array, Array]:
         """A [states, monomials], W [monomials, features], and B, V of the inner sums; 0 means absent."""
-        inner = NO_SUMS if self.features is None else self.features.sums
+        inner = self.inputs.sums
         return self.coefficients, self.exponents, inner.weights, inner.exponents
 
     def with_constants(self, a: Array, w: Array, b: Array, v: Array) -> PowerSum:
@@ -134,12 +138,10 @@ class PowerSum:
     @property
     def complexity(self) -> int:
         """Number of constants, functions and states used (13 for the fractional SIR model)."""
-        count = sum(np.count_nonzero(values) for values in self.constants)
-        if self.features is None:
-            return int(count + np.any(self.exponents != 0, axis=0).sum())
-        used = self.features.used(self.exponents)
-        of = {self.features.state_of(int(k)) for k in np.flatnonzero(used)}
-        return int(count + used[self.features.states :].sum() + len(of))
+        count, y = sum(np.count_nonzero(values) for values in self.constants), self.inputs
+        used = y.used(self.exponents)
+        of = {y.state_of(int(k)) for k in np.flatnonzero(used)}
+        return int(count + used[y.states :].sum() + len(of))
 
     def monomials(self, x: Array) -> Array:
         """prod_k y_k ** W[j, k] for x [..., states] -> [..., monomials].
@@ -147,13 +149,11 @@ class PowerSum:
         A fractional power of a negative input is evaluated at 1e-300: only noise or an
         overshooting solver makes a positive state negative. Whole powers keep the sign.
         """
-        y = x if self.features is None else self.features.values(x, self.mirrored)
-        return powers(y, self.exponents, self.mirrored)
+        return powers(self.inputs.values(x, self.mirrored), self.exponents, self.mirrored)
 
     def rhs(self, x: Array) -> Array:
         """dx/dt for x [..., states] -> [..., states]."""
-        dx_dt: Array = self.monomials(x) @ expanded(self).coefficients.T
-        return dx_dt
+        return np.asarray(self.monomials(x) @ expanded(self).coefficients.T)
 
     def rescaled(self, scale: Array, time_scale: float) -> PowerSum:
         """The same law for x' = x / scale and t' = t / time_scale, with the same exponents.
@@ -167,10 +167,9 @@ class PowerSum:
         with np.errstate(over="ignore", invalid="ignore"):
             rows = scale if len(self.coefficients) == n else np.ones(len(self.coefficients))
             a = self.coefficients * factor[None, :] * time_scale / rows[:, None]
-        features = None if self.features is None else self.features.rescaled(scale)
+        features = self.features and self.features.rescaled(scale)
         stoichiometry = None if self.stoichiometry is None else self.stoichiometry * rows / scale[:, None]
-        inner = () if features is None else (features.sums.exponents,)
-        mirrored = turned(self.mirrored, scale, (self.exponents, *inner))
+        mirrored = turned(self.mirrored, scale, (self.exponents, self.inputs.sums.exponents))
         return PowerSum(a, self.exponents.copy(), features, stoichiometry, mirrored)
 
     def unscaled(self, scale: Array, time_scale: float) -> PowerSum:
@@ -186,8 +185,7 @@ class PowerSum:
             rows[k] = rows[k] + self.coefficients[:, j] if k in rows else self.coefficients[:, j].copy()
         keep = [k for k, column in rows.items() if np.any(column != 0)]
         columns = [np.zeros((len(self.coefficients), 0)), *(rows[k][:, None] for k in keep)]
-        exponents = self.exponents[keep].copy()
-        return PowerSum(np.hstack(columns), exponents, self.features, self.stoichiometry, self.mirrored)
+        return dataclasses.replace(self, coefficients=np.hstack(columns), exponents=self.exponents[keep])
 
     def compact(self) -> PowerSum:
         """The same law without functions and sums that no monomial uses."""
@@ -236,8 +234,7 @@ class Sums:
 
     def values(self, z: Array, mirrored: Sequence[int] = ()) -> Array:
         """u for z [..., states and functions] -> [..., sums]."""
-        u: Array = 1.0 + powers(z, self.exponents, mirrored) @ self.weights.T
-        return u
+        return np.asarray(1.0 + powers(z, self.exponents, mirrored) @ self.weights.T)
 
     def and_also(self, other: Sums) -> Sums:
         """These sums followed by others, which share no monomials with them."""
@@ -336,7 +333,7 @@ def as_written(law: PowerSum) -> tuple[Array, Array, Array]:
     A law holds a norm as |x| (1 + y^2 / x^2)^(1/2); it is written (x^2 + y^2)^(1/2).
     """
     _, w, b, v = (c.copy() for c in law.constants)
-    features = law.features or Features(law.n_states)
+    features = law.inputs
     sizes = {
         f.state: features.states + k
         for k, f in enumerate(features.functions)
@@ -362,8 +359,7 @@ def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
         return products_by_column(y, exponents, least)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         own = y[..., None, :] if not mirrored else y[..., None, :] * signs(exponents, mirrored)
-        products: Array = np.prod(np.power(np.maximum(own, least), exponents), axis=-1)
-    return products
+        return np.asarray(np.prod(np.power(np.maximum(own, least), exponents), axis=-1))
 
 
 def least_bases(exponents: Array) -> Array:
@@ -412,7 +408,7 @@ def all_free(law: PowerSum) -> Free:
 def but_whole_powers(law: PowerSum) -> Free:
     """Masks of all non-zero constants except exponents that are whole numbers."""
     (a, w, b, v), (_, power, _, inner) = all_free(law), law.constants
-    return a, w & (power != np.round(power)), b, v & (inner != np.round(inner))
+    return a, w & fractional(power), b, v & fractional(inner)
 
 
 def none_free(law: PowerSum) -> Free:
@@ -428,8 +424,7 @@ def count(free: Free) -> int:
 
 def cost(law: PowerSum, free: Free, samples: float) -> float:
     """Total penalty of a law with these `free` constants, for `samples` observed values."""
-    functions = () if law.features is None else law.features.functions
-    return price(law.constants[1], law.constants[3], free, law.n_states, functions, samples)
+    return price(law.constants[1], law.constants[3], free, law.n_states, law.inputs.functions, samples)
 
 
 def price(w: Array, v: Array, free: Free, states: int, functions: Sequence[Function], samples: float) -> float:
