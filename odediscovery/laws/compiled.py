@@ -28,12 +28,14 @@ from numpy.typing import NDArray
 
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.ivp.solvers import PlainRates, compiled
-from odediscovery.laws.power_sum import Free, PowerSum, fractional
+from odediscovery.laws.power_sum import Free, PowerSum, all_free, count, fractional
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 
 # Operation and arguments: ("x", k), ("p", k), ("number", value), ("+", *nodes), ("*", *nodes),
 # ("^", base, exponent, is_whole), (name of a function, node), ("positive", node): max(node, 1e-300).
 Node = tuple[Any, ...]
+# p_0, ..., x_0, ... -> values of nodes.
+Compiled = Callable[..., tuple[Any, ...]]
 
 
 class GraphFunction(NamedTuple):
@@ -196,7 +198,7 @@ class Graph:
             raise NotImplementedError(f"{part.func.__name__}: no law and no slope of a function may contain it")
         return self.function(_NAMES[part.func], nodes[0])
 
-    def compiled(self, values: Sequence[int], parameters: int, variables: int, *, plain: bool = False) -> Any:
+    def compiled(self, values: Sequence[int], parameters: int, variables: int, *, plain: bool = False) -> Compiled:
         """The function p_0, ..., x_0, ... -> values of nodes, for arrays or for plain numbers."""
         code = _Code(self, plain)
         results = [code.name(node) for node in values]
@@ -207,7 +209,8 @@ class Graph:
             f"    def values({inputs}):\n{body}        return ({', '.join(results)},)\n"
             "    return values\n"
         )
-        return compiled(text)(*code.known.values())
+        function: Compiled = compiled(text)(*code.known.values())
+        return function
 
 
 @dataclass
@@ -270,38 +273,32 @@ class _Code:
         return name
 
 
+@dataclass(eq=False)
 class CompiledForm:
-    """Right-hand sides of one form, as nodes of a graph; slopes are by the parameters `sought` (default: all)."""
+    """Right-hand sides of one form, as nodes of a graph."""
 
-    def __init__(
-        self, graph: Graph, sides: Sequence[int], variables: int, parameters: int, sought: Sequence[int] | None = None
-    ) -> None:
-        self.graph, self.sides = graph, tuple(sides)
-        self.variables, self.parameters = variables, parameters
-        self.sought = tuple(range(parameters)) if sought is None else tuple(sought)
-        self._seeking: dict[tuple[int, ...], CompiledForm] = {}
+    graph: Graph
+    sides: Sequence[int]
+    variables: int
+    parameters: int
+    sought: tuple[int, ...]  # parameters with slopes
+    _seeking: dict[tuple[int, ...], CompiledForm] = field(default_factory=dict, init=False)
 
     @cached_property
-    def values(self) -> Callable[..., tuple[Any, ...]]:
+    def values(self) -> Compiled:
         """The function p_0, ..., x_0, ... -> rates of each state, for arrays that broadcast."""
-        found: Callable[..., tuple[Any, ...]] = self.graph.compiled(self.sides, self.parameters, self.variables)
-        return found
+        return self.graph.compiled(self.sides, self.parameters, self.variables)
 
     @cached_property
     def plain(self) -> PlainRates:
         """`values` for plain numbers; raises ArithmeticError or ValueError where one becomes too large."""
-        found: PlainRates = self.graph.compiled(self.sides, self.parameters, self.variables, plain=True)
-        return found
+        return self.graph.compiled(self.sides, self.parameters, self.variables, plain=True)
 
     def seeking(self, parameters: tuple[int, ...]) -> CompiledForm:
         """The same form with slopes by the variables and these parameters."""
         if parameters == self.sought:
             return self
-        if parameters not in self._seeking:
-            self._seeking[parameters] = CompiledForm(
-                self.graph, self.sides, self.variables, self.parameters, parameters
-            )
-        return self._seeking[parameters]
+        return self._seeking.setdefault(parameters, replace(self, sought=parameters))
 
     @cached_property
     def varied(self) -> CompiledForm:
@@ -320,7 +317,7 @@ class CompiledForm:
         return CompiledForm(g, sides, n * (1 + len(by)), self.parameters, ())
 
     @cached_property
-    def _slopes(self) -> tuple[Callable[..., tuple[Any, ...]], tuple[tuple[int, int], ...]]:
+    def _slopes(self) -> tuple[Compiled, list[tuple[int, int]]]:
         """A function for rates and non-zero slopes, and the place (side, variable or parameter) of each slope."""
         g = self.graph
         by = [*(g.x(k) for k in range(self.variables)), *(g.p(k) for k in self.sought)]
@@ -328,14 +325,11 @@ class CompiledForm:
         nodes = {place: g.slope(self.sides[place[0]], by[place[1]]) for place in places}
         kept = [place for place in places if g.value(nodes[place]) != 0.0]
         found = g.compiled([*self.sides, *(nodes[place] for place in kept)], self.parameters, self.variables)
-        return found, tuple(kept)
+        return found, kept
 
     def rates(self, x: Array, p: Sequence[Any]) -> Array:
         """dx/dt [sides, ...] for variables [variables, ...]; numpy's warnings are left to the caller."""
-        found = np.empty((len(self.sides), *np.shape(x)[1:]))
-        for i, value in enumerate(self.values(*p, *x)):
-            found[i] = value
-        return found
+        return _stacked(self.values(*p, *x), np.shape(x)[1:])
 
     def rates_at(self, x: Array, p: Sequence[Any]) -> Array:
         """dx/dt [..., sides] for points [..., variables]; moving the axis would take longer."""
@@ -349,13 +343,18 @@ class CompiledForm:
         function, places = self._slopes
         n, shape = len(self.sides), np.shape(x)[1:]
         values = function(*p, *x)
-        rates = np.empty((n, *shape))
-        for i, value in enumerate(values[:n]):
-            rates[i] = value
         slopes = np.zeros((n, self.variables + len(self.sought), *shape))
         for place, value in zip(places, values[n:], strict=True):
             slopes[place] = value
-        return rates, slopes
+        return _stacked(values[:n], shape), slopes
+
+
+def _stacked(values: Sequence[Any], shape: tuple[int, ...]) -> Array:
+    """Arrays and numbers that broadcast to a shape, as one array [values, *shape]."""
+    found = np.empty((len(values), *shape))
+    for i, value in enumerate(values):
+        found[i] = value
+    return found
 
 
 def form_of_expressions(
@@ -374,11 +373,10 @@ def form_of_expressions(
     units = [g.p(k + i) for i in range(n + 1)] if scaled else [g.number(1.0)] * (n + 1)
     places = {symbol: g.times(units[i], g.x(i)) for i, symbol in enumerate(variables)}
     places |= {symbol: g.p(i) for i, symbol in enumerate(parameters)}
-
     rates = [g.expression(side, places) for side in sides]
     if scaled:
         rates = [g.times(units[n], g.power(units[i], g.number(-1.0)), rate) for i, rate in enumerate(rates)]
-    return CompiledForm(g, rates, n, k + scaled * (n + 1), range(k))
+    return CompiledForm(g, rates, n, k + scaled * (n + 1), tuple(range(k)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,8 +417,7 @@ def compiled_law(law: PowerSum | FilledForm, free: Free | None = None) -> tuple[
         there = [own | mask for own, mask in zip(there, free, strict=True)]
         sought = np.concatenate([mask[own] for mask, own in zip(free, there, strict=True)]).tobytes()
     constants = [c for part, own in zip(law.constants, there, strict=True) for c in part[own].tolist()]
-    functions = () if law.features is None else law.features.functions
-    flows, pattern = law.stoichiometry, None
+    functions, flows, pattern = law.inputs.functions, law.stoichiometry, None
     if flows is not None:
         pattern = flows.shape, (flows != 0).tobytes()
     a, w, b, v = there
@@ -488,7 +485,7 @@ def _form(
     sides = sums(of_a, products(w, of_w))
     if flows is not None:
         sides = sums(numbered(np.frombuffer(flows[1], dtype=bool).reshape(flows[0])), sides)
-    return CompiledForm(g, sides, n, next(numbers), sorted(wanted))
+    return CompiledForm(g, sides, n, next(numbers), tuple(sorted(wanted)))
 
 
 # (t, states) -> their rates.
@@ -505,7 +502,7 @@ def vector_field(law: PowerSum | FilledForm) -> Callable[[float, Array], Array]:
 
 def _is_long(law: PowerSum) -> bool:
     """Whether a law has too many constants to compile, so that array products evaluate it."""
-    return sum(int(np.count_nonzero(part)) for part in law.constants) > 200
+    return count(all_free(law)) > 200
 
 
 def point_field(law: PowerSum | FilledForm, states: int | None = None) -> Rates:
