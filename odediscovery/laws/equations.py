@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
@@ -39,21 +39,20 @@ from odediscovery.laws.expressions import (
     JULIA_WORDS,
     LATEX,
     PLAIN,
+    ExpressionWriter,
     Notation,
     Writer,
     constant,
     exact,
+    expression_of,
     identifiers,
     julia_name,
     latex_name,
-    number,
     parse,
-    render,
     rounded,
     sides_of_law,
-    text,
 )
-from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, as_written, signs
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.arrays import Array
 
 
@@ -282,12 +281,8 @@ class Equations:
         own = [values.shape for values in power_sum.constants]
         if standard_errors is not None and [v.shape for v in standard_errors.constants] != own:
             raise ValueError("standard errors should have the shapes of the law")
-        factors = _features(power_sum, _symbols(names))
-        monomials = [_product(factors, w, power_sum.mirrored) for w in as_written(power_sum)[0]]
-        sides = tuple(
-            sympy.Add(*(number(float(row[j])) * monomials[j] for j in np.flatnonzero(row)))
-            for row in power_sum.coefficients[: len(states)]
-        )
+        symbols = dict(zip(names, _symbols(names), strict=True))
+        sides = tuple(expression_of(side, symbols) for side in sides_of_law(power_sum, names)[: len(states)])
         return cls(
             tuple(states), sides, time_name, power_sum, standard_errors, dict(units or {}), controls=tuple(controls)
         )
@@ -404,7 +399,8 @@ class Equations:
 
     def texts(self) -> dict[str, str]:
         """Right-hand side of every state, with safe identifiers and exact numbers."""
-        return {state: text(side) for state, side in zip(self.states, self.right_hand_sides, strict=True)}
+        sides = map(ExpressionWriter().sum, self.right_hand_sides)
+        return dict(zip(self.states, sides, strict=True))
 
     def __repr__(self) -> str:
         lines = self.pretty().splitlines()
@@ -422,8 +418,8 @@ class Equations:
             rows = self._rows(law, digits, PLAIN)
         else:
             names = dict(zip((s.name for s in self.symbols), self.variables, strict=True))
-            show = partial(render, name=names.__getitem__, power="^", number=partial(constant, digits=digits))
-            rows = [show(side, divided=True) for side in self.right_hand_sides]
+            show = ExpressionWriter(names.__getitem__, partial(constant, digits=digits), power="^", divided=True)
+            rows = [show.sum(side) for side in self.right_hand_sides]
             # A fitted 0.9999999 is a factor, or an exponent, that rounds to 1.
             rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])|\^1(?![\d.e])", "", row) for row in rows]
         return "\n".join(f"{s}' = {row}" for s, row in zip(self.states, rows, strict=True))
@@ -449,8 +445,8 @@ class Equations:
         """Source of a Python function `rates(t, y)` for scipy's `solve_ivp`; with controls
         `rates(t, y, u)`, where u(t) returns their values: `solve_ivp(..., args=(u,))`."""
         names, own, acting, given, (time, state, controls) = self._local_names("np rates", ("t", "y", "u"))
-        time, function = given or time, lambda name: f"np.{name.lower()}"
-        sides = [render(side, name=names.__getitem__, function=function) for side in self.right_hand_sides]
+        time, show = given or time, ExpressionWriter(names.__getitem__, function=lambda name: f"np.{name.lower()}")
+        sides = [show.sum(side) for side in self.right_hand_sides]
         lines = [
             "import numpy as np\n\n",
             f"def rates({time}, {state}{f', {controls}' if acting else ''}):",
@@ -466,9 +462,8 @@ class Equations:
         """Source of a Julia function `rates!(du, u, p, t)` for DifferentialEquations.jl, where
         p(t) returns the values of the controls."""
         names, own, acting, given, _ = self._local_names(JULIA_WORDS, (), julia_name)
-        notation: dict[str, Any] = {"name": names.__getitem__, "function": lambda name: f"Base.{name.lower()}"}
-        sides = [render(side, **notation, power="^") for side in self.right_hand_sides]
-        numbered = enumerate(zip(sides, self.states, strict=True), start=1)
+        show = ExpressionWriter(names.__getitem__, function=lambda name: f"Base.{name.lower()}", power="^")
+        numbered = enumerate(zip(map(show.sum, self.right_hand_sides), self.states, strict=True), start=1)
         lines = [
             "function rates!(du, u, p, t)",
             *([f"    {given} = t"] * bool(given)),
@@ -482,10 +477,8 @@ class Equations:
 
     def _rows(self, law: PowerSum, digits: int, notation: Notation) -> list[str]:
         """Right-hand sides of a law given as numbers, with standard errors."""
-        known = self.standard_errors
-        a, w, b, v = (np.full_like(c, np.nan) for c in law.constants) if known is None else known.constants
-        writer = Writer(notation, digits, thirds=law.features is None)
-        sides = sides_of_law(law, self.variables, (a, w, b, v), self.spare)
+        errors, writer = self.standard_errors, Writer(notation, digits, thirds=law.features is None)
+        sides = sides_of_law(law, self.variables, errors.constants if errors else None, self.spare)
         return [writer.sum(side) for side in sides[: len(self.states)]]
 
     def _local_names(
@@ -533,32 +526,6 @@ _form = lru_cache(maxsize=100)(form_of_expressions)
 
 def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:
     return tuple(sympy.Symbol(name) for name in identifiers(states).values())
-
-
-def _product(factors: Sequence[sympy.Expr], exponents: Array, mirrored: Sequence[int]) -> sympy.Expr:
-    """prod_k factor_k ** w_k, with -x for a fractional power of a mirrored state and exp(r x) ** w as exp(w r x)."""
-    powers, turned = [], signs(exponents[None], mirrored)[0] < 0.0
-    for k in np.flatnonzero(exponents).tolist():
-        base, w = -factors[k] if turned[k] else factors[k], float(exponents[k])
-        if isinstance(base, sympy.exp):
-            rate, symbol = base.args[0].as_coeff_Mul()
-            powers.append(sympy.exp(number(float(rate) * w) * symbol))
-        else:
-            powers.append(sympy.Pow(base, number(w)))
-    return sympy.Mul(*powers)
-
-
-def _features(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
-    """States, functions and sums as expressions."""
-    features, simple = law.features or Features(len(symbols)), list[sympy.Expr](symbols)
-    simple += [f.kind.symbolic(number(f.plain_rate) * symbols[f.state]) for f in features.functions]
-    sums, (_, exponents, first) = features.sums, as_written(law)
-    inner, ones = ([_product(simple, v, law.mirrored) for v in rows] for rows in (exponents, first))
-    rows = [
-        sympy.Add(one, *(number(float(b)) * m for b, m in zip(row, inner, strict=True)))
-        for row, one in zip(sums.weights, ones, strict=True)
-    ]
-    return simple + rows
 
 
 # Equations as users write them: one text with a line per state, or right-hand sides by state.
@@ -654,28 +621,13 @@ def read_form(
 
 def _sides(written: Written, states: Sequence[str]) -> list[str]:
     """The right-hand sides, in the order of the states."""
-    if isinstance(written, Mapping):
-        sides = {str(state): str(side) for state, side in written.items()}
-        for state in sides:
-            if state not in states:
-                raise unknown_name("state", state, states)
-    elif not isinstance(written, Iterable):
-        raise InputTypeError(
-            f"expected a law as text, such as {states[0]}' = -k*{states[0]}, got a {type(written).__name__}"
-        )
-    else:
-        lines = re.split(r"[\n;]", written) if isinstance(written, str) else [str(line) for line in written]
-        sides = {}
-        for line in (line for line in lines if line.strip() and not _REMARK.match(line)):
-            found = _EQUATION.fullmatch(line) or _DERIVATIVE.fullmatch(line)
-            if not found:
-                raise InputError(f"cannot read {line.strip()!r}: expected an equation such as {states[0]}' = ...")
-            state = found["state"].strip()
-            if state not in states:
-                raise unknown_name("state", state, states)
-            if state in sides:
-                raise InputError(f"the equation of {state!r} stands twice; write each once")
-            sides[state] = found["side"].strip()
+    sides: dict[str, str] = {}
+    for state, side in _equations(written, states[0]):
+        if state not in states:
+            raise unknown_name("state", state, states)
+        if state in sides:
+            raise InputError(f"the equation of {state!r} stands twice; write each once")
+        sides[state] = side
     for state in states:
         if state not in sides:
             # Two equations separated by a comma are read as one.
@@ -684,6 +636,22 @@ def _sides(written: Written, states: Sequence[str]) -> list[str]:
                 f"the equation of {state!r} is missing: write {state}' = ..., or 0 if it never changes{between}"
             )
     return [sides[state] for state in states]
+
+
+def _equations(written: Written, first: str) -> Iterator[tuple[str, str]]:
+    """Each state with its right-hand side."""
+    if isinstance(written, Mapping):
+        yield from ((str(state), str(side)) for state, side in written.items())
+        return
+    if not isinstance(written, Iterable):
+        raise InputTypeError(f"expected a law as text, such as {first}' = -k*{first}, got a {type(written).__name__}")
+    for line in re.split(r"[\n;]", written) if isinstance(written, str) else map(str, written):
+        if not line.strip() or _REMARK.match(line):
+            continue
+        found = _EQUATION.fullmatch(line) or _DERIVATIVE.fullmatch(line)
+        if not found:
+            raise InputError(f"cannot read {line.strip()!r}: expected an equation such as {first}' = ...")
+        yield found["state"].strip(), found["side"].strip()
 
 
 def _with_identifiers(side: str, safe: Mapping[str, str]) -> str:

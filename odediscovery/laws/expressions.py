@@ -36,7 +36,7 @@ import sympy
 
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import EXP, STATE_FUNCTIONS, Function
-from odediscovery.laws.power_sum import Features, PowerSum, as_written, signs
+from odediscovery.laws.power_sum import PowerSum, as_written, signs
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
 MAX_EQUATION_LETTERS, MAX_NESTING = 100_000, 60
@@ -248,65 +248,52 @@ def exact(value: float) -> str:
     return str(int(value)) if whole else repr(float(value))
 
 
-def render(
-    expression: sympy.Expr,
-    *,
-    name: Callable[[str], str] = str,
-    number: Callable[[float], str] = exact,
-    function: Callable[[str], str] = str,
-    power: str = "**",
-    divided: bool = False,
-) -> str:
-    """The expression in the notation that `parse` reads, with the same constants, or in another notation.
+class ExpressionWriter(NamedTuple):
+    """Writes expressions in the notation that `parse` reads, with the same constants, or in another notation.
 
-    The order is fixed: terms with a plus first, then lower powers, then by name. `divided`: x/y for x*y**(-1).
+    The order is fixed: terms with a plus first, then lower powers, then by name.
     """
-    return _Writer(name, number, function, power, divided).sum(expression)
 
-
-text = render
-
-
-class _Writer(NamedTuple):
-    name: Callable[[str], str]
-    number: Callable[[float], str]
-    function: Callable[[str], str]
-    power: str
-    divided: bool
+    name: Callable[[str], str] = str
+    number: Callable[[float], str] = exact
+    function: Callable[[str], str] = str
+    power: str = "**"
+    divided: bool = False  # x/y for x*y**(-1)
 
     def sum(self, expression: sympy.Expr) -> str:
-        terms = [self.signed(term) for term in sympy.Add.make_args(expression)]
+        """The text of an expression."""
+        terms = [self._signed(term) for term in sympy.Add.make_args(expression)]
         terms.sort(key=lambda term: term[:2])
         return join_terms((minus, written) for minus, _, written in terms)
 
-    def signed(self, term: sympy.Expr) -> tuple[bool, tuple[float, str], str]:
+    def _signed(self, term: sympy.Expr) -> tuple[bool, tuple[float, str], str]:
         """Whether a term is subtracted, its sort key, and the text of its absolute value."""
         numbers = [float(f) for f in sympy.Mul.make_args(term) if f.is_Number]
         factors = [f for f in sympy.Mul.make_args(term) if not f.is_Number]
         below = [f for f in factors if self.divided and f.is_Pow and f.exp == -1]
-        written = sorted(self.factor(f) for f in factors if f not in below)
+        written = sorted(self._factor(f) for f in factors if f not in below)
         degree = sum(_degree(f) for f in factors)
         coefficient = reduce(lambda a, b: a * b, numbers, 1.0)
         if abs(coefficient) != 1 or not written:
             written.insert(0, self.number(abs(coefficient)))
-        quotient = "".join(f"/{part}" for part in sorted(self.atom(f.base) for f in below))
+        quotient = "".join(f"/{part}" for part in sorted(self._atom(f.base) for f in below))
         return coefficient < 0, (degree, "*".join(sorted(written)) + quotient), "*".join(written) + quotient
 
-    def factor(self, expression: sympy.Expr) -> str:
+    def _factor(self, expression: sympy.Expr) -> str:
         if expression.is_Pow or isinstance(expression, sympy.exp):
             base, exponent = expression.as_base_exp()
             if isinstance(expression, sympy.exp):
                 return f"{self.function('exp')}({self.sum(expression.args[0])})"
             if exponent == 1:
-                return self.factor(base)
-            return f"{self.atom(base)}{self.power}{self.exponent(exponent)}"
-        return self.atom(expression)
+                return self._factor(base)
+            return f"{self._atom(base)}{self.power}{self._exponent(exponent)}"
+        return self._atom(expression)
 
-    def exponent(self, expression: sympy.Expr) -> str:
+    def _exponent(self, expression: sympy.Expr) -> str:
         simple = isinstance(expression, sympy.Symbol) or (expression.is_Number and expression > 0)
-        return self.atom(expression) if simple else f"({self.sum(expression)})"
+        return self._atom(expression) if simple else f"({self.sum(expression)})"
 
-    def atom(self, expression: sympy.Expr) -> str:
+    def _atom(self, expression: sympy.Expr) -> str:
         if isinstance(expression, sympy.Symbol):
             return self.name(expression.name)
         if expression.is_Number and expression >= 0:
@@ -392,24 +379,16 @@ def read_constant(written: str) -> float:
 def as_printed(law: PowerSum, errors: PowerSum, digits: int, spare: int) -> PowerSum:
     """The law with its constants rounded as they are printed."""
 
-    def copied(values: Array, of: Array, factors: Array) -> Array:
-        pairs = np.stack([values * factors, of * np.abs(factors)], axis=-1).reshape(-1, 2)
+    def copied(values: Array, of: Array, rates: Array | float = 1.0) -> Array:
+        pairs = np.stack([values * rates, of * np.abs(rates)], axis=-1).reshape(-1, 2)
         read = [read_constant(law_constant(float(v), float(e), digits, spare)) if v else 0.0 for v, e in pairs]
-        return np.array(read).reshape(values.shape) / factors
+        return np.array(read).reshape(values.shape) / rates
 
     (a, w, b, v), (a_error, w_error, b_error, v_error) = law.constants, errors.constants
     rates = np.ones(w.shape[1])
-    if law.features is not None:
-        own = [f.rate_of_power for f in law.features.functions]
-        rates[law.features.states : law.features.simple] = own
-    inner = np.broadcast_to(rates[: v.shape[1]], v.shape)
-    one = np.ones_like
-    return law.with_constants(
-        copied(a, a_error, one(a)),
-        copied(w, w_error, np.broadcast_to(rates, w.shape)),
-        copied(b, b_error, one(b)),
-        copied(v, v_error, inner),
-    )
+    rates[law.inputs.states : law.inputs.simple] = [f.rate_of_power for f in law.inputs.functions]
+    w, v = copied(w, w_error, rates), copied(v, v_error, rates[: v.shape[1]])
+    return law.with_constants(copied(a, a_error), w, copied(b, b_error), v)
 
 
 def _is_plain(power: int) -> bool:
@@ -582,18 +561,18 @@ def _powers(bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence
 
 
 def sides_of_law(
-    law: PowerSum, names: Sequence[str], errors: tuple[Array, Array, Array, Array], spare: int
+    law: PowerSum, names: Sequence[str], errors: tuple[Array, Array, Array, Array] | None = None, spare: int = 0
 ) -> list[Side]:
     """The terms of every equation of a law, in the order of printing.
 
     Args:
         law: in the user's units.
         names: of its variables.
-        errors: standard errors of its constants, 0 for those held fixed, nan where unknown.
+        errors: standard errors of its constants, 0 for those held fixed, nan where unknown; None if all are.
         spare: digits of a constant beyond the two of its error.
     """
-    a_error, w_error, b_error, v_error = errors
-    features = law.features or Features(len(names))
+    a_error, w_error, b_error, v_error = errors or (np.full_like(c, np.nan) for c in law.constants)
+    features = law.inputs
     simple: list[Base] = [Name(name) for name in names]
     for f in features.functions:
         name = Name(names[f.state])
@@ -613,6 +592,25 @@ def sides_of_law(
     ]
     outer = products([*simple, *sums], w, w_error)
     return [_terms(*of, w, outer, spare) for of in zip(law.coefficients, a_error, strict=True)]
+
+
+def expression_of(side: Side, symbols: Mapping[str, sympy.Symbol]) -> sympy.Expr:
+    """The terms of a law as an expression; the symbols are those of its variables, by name."""
+
+    def of_base(base: Base) -> sympy.Expr:
+        match base:
+            case Name(name):
+                return symbols[name]
+            case Call(function, inside):
+                return STATE_FUNCTIONS[function].symbolic(expression_of(inside, symbols))
+            case Bracket(inside):
+                return expression_of(inside, symbols)
+
+    def of_power(power: Power) -> sympy.Expr:
+        assert isinstance(power.exponent, Number)
+        return sympy.Pow(of_base(power.base), number(power.exponent.value))
+
+    return sympy.Add(*(number(term.coefficient.value) * sympy.Mul(*map(of_power, term.factors)) for term in side))
 
 
 class Notation(NamedTuple):

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odediscovery import InputError
-from odediscovery.laws.expressions import identifiers, parse, render, text
+from odediscovery.laws.expressions import ExpressionWriter, identifiers, parse
 
 NAMES = ["S", "I", "R", "E", "N", "Q", "beta", "gamma", "sin", "I0", "x_y", "β", "lambda_"]
 SYMBOLS = {name: sympy.Symbol(name) for name in NAMES}
 S = SYMBOLS["S"]
+text = ExpressionWriter().sum
 
 
 def test_ordinary_names_are_their_identifiers_and_odd_ones_have_some():
@@ -71,14 +72,9 @@ def test_numbers_may_stand_for_names():
     assert text(expression) == f"{0.3 / 3!r} - 0.3*S**0.5"
 
 
-def test_render_in_another_notation():
-    written = render(
-        parse("-0.123456*S**-2*sin(I)", SYMBOLS),
-        name=str.lower,
-        power="^",
-        number=lambda value: f"{value:.2f}",
-        function=str.upper,
-    )
+def test_another_notation():
+    writer = ExpressionWriter(str.lower, lambda value: f"{value:.2f}", str.upper, power="^")
+    written = writer.sum(parse("-0.123456*S**-2*sin(I)", SYMBOLS))
     assert written == "-0.12*SIN(i)*s^(-2.00)"
 
 
