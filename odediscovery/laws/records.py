@@ -1,9 +1,7 @@
 """Records of a law for stages and results: candidates, fits with their covariance, lists of constants.
 
 `result.json` lists every coefficient and exponent of a sum of monomials with its standard error, for readers that do
-not parse expressions, and the constants of every equation with their intervals
-
-    value +- t standard error,  t the 97.5 % point of Student's t.
+not parse expressions, and the constants of every equation with their intervals (`interval`).
 
 When a result is read, the equations take precedence; only the errors and the order of the monomials come from the
 lists. Laws with functions and inner sums are also kept as numbers, which are used if they give the same equations.
@@ -62,8 +60,7 @@ def terms(equations: Equations, stability: Array | None = None) -> list[dict[str
         entry = {
             "state": equations.states[i],
             "coefficient": float(law.coefficients[i, j]),
-            "standard_error": plain(errors.coefficients[i, j]) if errors else None,
-            "snapped": errors is not None and bool(errors.coefficients[i, j] == 0.0),
+            **_told_error(errors, 0, (i, j)),
             "monomial": j,
             "powers": {state: float(w) for state, w in powers if w != 0},
         }
@@ -80,14 +77,18 @@ def exponents(equations: Equations) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "monomial": int(j),
+            "monomial": j,
             "state": equations.variables[k],
             "value": float(law.exponents[j, k]),
-            "standard_error": plain(errors.exponents[j, k]) if errors else None,
-            "snapped": errors is not None and bool(errors.exponents[j, k] == 0.0),
+            **_told_error(errors, 1, (j, k)),
         }
-        for j, k in zip(*np.nonzero(law.exponents), strict=True)
+        for j, k in np.argwhere(law.exponents).tolist()
     ]
+
+
+def _told_error(errors: PowerSum | None, kind: int, at: tuple[int, int]) -> dict[str, Any]:
+    error = np.nan if errors is None else errors.constants[kind][at]
+    return {"standard_error": plain(error), "snapped": bool(error == 0.0)}
 
 
 def interval(value: float, error: float, freedom: float | None) -> list[float] | None:
@@ -146,7 +147,7 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
     law, errors = equations.law, equations.standard_errors
     if law is None:
         return {state: [] for state in equations.states}
-    names, rates = _feature_names(equations.variables, law.features)
+    names, rates = _feature_names(equations.variables, law.inputs)
 
     def entry(kind: int, at: tuple[int, int]) -> dict[str, Any]:
         place = {"monomial": at[0], "of": names[at[1]]} if kind in (1, 3) else {"monomial": at[1]}
@@ -185,7 +186,7 @@ def monomial_names(equations: Equations) -> list[str]:
     law = equations.law
     if law is None:
         return []
-    names, rates = _feature_names(equations.variables, law.features)
+    names, rates = _feature_names(equations.variables, law.inputs)
     turned = signs(law.exponents, law.mirrored) < 0.0
     rows = []
     for w, of_minus in zip(law.exponents * rates, turned, strict=True):
@@ -198,10 +199,8 @@ def monomial_names(equations: Equations) -> list[str]:
     return rows
 
 
-def _feature_names(states: Sequence[str], features: Features | None) -> tuple[list[str], list[float]]:
+def _feature_names(states: Sequence[str], features: Features) -> tuple[list[str], list[float]]:
     """Names of the features, and factors by which their exponents are multiplied for printing."""
-    if features is None:
-        return list(states), [1.0] * len(states)
     names, rates = list(states), [1.0] * features.size
     for k, f in enumerate(features.functions, start=len(states)):
         if f.kind.power_is_rate:  # exp(r x) ** w is exp(x) ** (w r)
@@ -320,8 +319,7 @@ class Covariance:
     def matrix(self) -> Array:
         """The covariance, [numbers, numbers]; along unknown directions a huge lower bound."""
         with np.errstate(over="ignore", invalid="ignore"):
-            matrix: Array = self.known + self.unknown.T @ self.unknown
-        return matrix
+            return np.asarray(self.known + self.unknown.T @ self.unknown)
 
     @classmethod
     def of(cls, jacobian: Array) -> Covariance:
@@ -378,8 +376,7 @@ class Covariance:
             known, lost = np.diag(self.known), np.sum(self.unknown**2, axis=0)
             # Unknown directions may contribute a tenth of a variance.
             told = (known > 0.0) & (lost <= 0.1 * known)
-            found: Array = np.sqrt(np.where(told, known + lost, np.nan))
-        return found
+            return np.asarray(np.sqrt(np.where(told, known + lost, np.nan)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,9 +418,9 @@ class Estimates:
         """The content of `covariance.npz`; only an empty head if there are no estimates."""
         if estimates is None:
             return pack("head", None, {})
-        law, features, known = estimates.law, estimates.law.features, estimates.covariance
-        functions = () if features is None else features.functions
-        head = {"functions": [dataclasses.astuple(f) for f in functions], "inputs": features is not None}
+        law, known = estimates.law, estimates.covariance
+        functions = [dataclasses.astuple(f) for f in law.inputs.functions]
+        head = {"functions": functions, "inputs": law.features is not None}
         arrays: dict[str, NDArray[np.float64] | Mask] = {}
         for kind, values, free in zip(_KINDS, law.constants, estimates.free, strict=True):
             arrays |= {f"{kind}s": values, f"free_{kind}s": free}
@@ -602,8 +599,7 @@ class FittedForm:
     @property
     def starts(self) -> Array:
         """First states in the user's units [trajectories, states]."""
-        starts: Array = self.found.initial * self.scale.state[: self.found.initial.shape[1]]
-        return starts
+        return np.asarray(self.found.initial * self.scale.state[: self.found.initial.shape[1]])
 
     @property
     def equations(self) -> Equations:
@@ -613,8 +609,7 @@ class FittedForm:
     @property
     def squares(self) -> Array:
         """Sum of squared residuals of every state in the user's units [states]."""
-        squares: Array = (self.found.plain_squares * self.scale.state**2)[: self.found.initial.shape[1]]
-        return squares
+        return np.asarray((self.found.plain_squares * self.scale.state**2)[: self.found.initial.shape[1]])
 
     @property
     def counts(self) -> Array:
