@@ -245,7 +245,7 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...], series: TimeSeries, te
         notes.append(two_complexities())
     unlike = _unlike_a_law(verdict)
     if unlike:
-        notes.append(may_be_any_curve(unlike))
+        notes.append(may_be_any_curve([f"{state}'" for state in unlike]))
     if p.heads is not None:
         notes.append(judged_in_pieces(len(p.data.trajectories[0].time)))
     return notes

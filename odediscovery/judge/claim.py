@@ -72,13 +72,10 @@ class ResidualTests:
 
     def sentences(self, states: Sequence[str], explained: bool = False) -> list[Note]:
         """Notes for the reader; `explained`: the cause of residuals that are not noise is known."""
-        seen = {i: f"neighbouring residuals correlate by {r:.2f}" for i, r in self.correlated}
-        runs = {
-            i: f"{found} runs of one sign where about {expected} are expected" for i, found, expected in self.few_runs
-        }
-        seen = runs | {i: text for i, text in seen.items() if i not in runs}
+        runs = {i: f"{found} runs of one sign where about {of} are expected" for i, found, of in self.few_runs}
+        seen = runs | {i: f"neighbouring residuals correlate by {r:.2f}" for i, r in self.correlated if i not in runs}
         named = [f"{states[i]}: {text}" if len(seen) > 1 else text for i, text in seen.items()]
-        notes = [structured_residuals([states[i] for i in seen], named)] if seen and not explained else []
+        notes = [structured_residuals([states[i] for i in seen], "; ".join(named))] if seen and not explained else []
         if self.inflation > 1.0:
             notes.append(widened_errors(self.inflation, self.inflation >= inflation_of(LARGEST_CORRELATION)))
         return notes
@@ -249,8 +246,7 @@ def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = Non
         counts += seen.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.log(squares / forecasts[:, None]) + logs / forecasts[:, None]
-    best: Array = np.where(forecasts > 0, counts * each.min(axis=1), np.nan)
-    return best
+    return np.asarray(np.where(forecasts > 0, counts * each.min(axis=1), np.nan))
 
 
 def is_walk_as_good(p: Problem, squares: Array, counts: Array, price: float, starts: int) -> bool:
@@ -296,15 +292,13 @@ def interval_squares(law: PowerSum, p: Problem) -> Array:
 def _relative_squares(errors: Sequence[Array], p: Problem) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.mean(np.concatenate(errors) ** 2, axis=0) / increment_squares(p)
-    result: Array = np.where(np.isfinite(squares), squares, np.inf)
-    return result
+    return np.asarray(np.where(np.isfinite(squares), squares, np.inf))
 
 
 def is_explained(law: PowerSum, p: Problem) -> Mask:
     """Whether the residuals of an equation over intervals are integration error or noise, bool [states].
 
     expected^2 = sigma_i^2 + sum_j (x_i(t + h; x + sigma_j) - x_i(t + h; x))^2
-
     """
     errors = interval_errors(law, p)
     settled: Mask = _relative_squares(errors, p) <= SETTLED
@@ -318,9 +312,7 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
             expected = [v + (m - e) ** 2 for v, m, e in zip(expected, moved, errors, strict=True)]
     with np.errstate(all="ignore"):
         relative = [e / np.sqrt(v) for e, v in zip(errors, expected, strict=True)]
-    squares = np.mean(np.concatenate(relative) ** 2, axis=0)
-    result: Mask = squares <= UNDERESTIMATED
-    return settled | result
+    return np.asarray(settled | (np.mean(np.concatenate(relative) ** 2, axis=0) <= UNDERESTIMATED))
 
 
 def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
@@ -336,8 +328,7 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
 
     def weighted(a: Array, w: Array) -> Array:
         errors = np.concatenate(interval_errors(law.with_constants(a, w, *inner), p))
-        result: Array = (errors / sigma)[:, ~p.constant].ravel()
-        return result
+        return np.asarray((errors / sigma)[:, ~p.constant].ravel())
 
     here, columns = weighted(a, w), []
     for values, is_exponent in ((a, False), (w, True)):
@@ -394,8 +385,7 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
         many, cancel = many & ~exact, cancel & ~exact
     # A rate is infinite where a state with a negative power passes through zero.
     poles = (w[:, : law.n_states][:, ~p.nonnegative] < 0.0).any(axis=1)
-    found: Mask = (used & (poles | nearly.any(axis=1))).any(axis=1) | cancel | many
-    return found
+    return np.asarray((used & (poles | nearly.any(axis=1))).any(axis=1) | cancel | many)
 
 
 def _least_left(law: PowerSum, p: Problem) -> Array:
@@ -407,10 +397,8 @@ def _least_left(law: PowerSum, p: Problem) -> Array:
     degrees = np.where(law.coefficients != 0, np.abs(law.exponents).sum(axis=1), 0.0).max(axis=1, initial=0.0)
     rounding = 2.0 * p.floor**2 / increment_squares(p)
     left = np.clip(interval_squares(law, p), np.minimum(rounding, SETTLED), SETTLED)
-    plain = law.features is None
     # Highest power of a law that is not the beginning of a series
-    least: Array = np.where(plain & (degrees <= 2.0), left, SETTLED)
-    return least
+    return np.asarray(np.where((law.features is None) & (degrees <= 2.0), left, SETTLED))
 
 
 def has_cancelling_terms(law: PowerSum, p: Problem) -> Mask:
@@ -420,8 +408,7 @@ def has_cancelling_terms(law: PowerSum, p: Problem) -> Mask:
         terms = law.monomials(values)[:, None, :] * law.coefficients
         ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
     # Terms cancel above this ratio to their sum [ratio of rms]
-    result: Mask = ratio > 30.0
-    return result
+    return np.asarray(ratio > 30.0)
 
 
 def leaves_noise(p: Problem, best: Candidate) -> bool:
@@ -437,10 +424,9 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
 
 
 def needs_every_term(found: Polished) -> bool:
-    """Whether a law has whole powers only, needs each of its terms, and has few of them.
+    """Whether a law has whole powers only, needs each of its terms, and has few of them, none of a high degree.
 
-    An approximation gains a little with every term, a law nearly everything with the last; a high degree indicates
-    the series of another law. Many terms may stand for real powers.
+    Many terms may stand for real powers; a high degree indicates the series of another law.
     """
     a, w = found.law.coefficients, found.law.exponents
     few = (a != 0).sum(axis=1).max() <= CONSTANTS
@@ -456,8 +442,7 @@ def lengths(law: PowerSum) -> tuple[Array, Array]:
     """Numbers of terms, and of terms and sums together, of each equation."""
     used = law.coefficients != 0
     terms = used.sum(axis=1)
-    inside = 0 if law.features is None else (used @ (law.exponents[:, law.features.simple :] != 0)).sum(axis=1)
-    return terms, terms + inside
+    return terms, terms + (used @ (law.exponents[:, law.inputs.simple :] != 0)).sum(axis=1)
 
 
 def is_short(law: PowerSum) -> bool:
@@ -518,9 +503,13 @@ def shares_explained(series: TimeSeries, squares: Array) -> Array:
     spread = np.nansum((values - mean) ** 2, axis=0)
     # Rounding of a large constant number is not variance.
     moves = seen & (spread > len(values) * (1e-12 * np.nan_to_num(np.abs(mean))) ** 2)
+    return _share(squares, spread, moves)
+
+
+def _share(squares: Array, of: Array, where: Mask, otherwise: float = np.nan) -> Array:
+    """1 - squares / of [states] where a mask says so."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares: Array = np.where(moves, 1.0 - squares / spread, np.nan)
-    return shares
+        return np.asarray(np.where(where, 1.0 - squares / of, otherwise))
 
 
 def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
@@ -531,9 +520,7 @@ def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
     own = ~p.data.is_control
     values = pooled(p.data)[:, own]
     variance = np.array([float(np.nanvar(column)) if np.isfinite(column).any() else 0.0 for column in values.T])
-    noise = p.sigma[own] ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        possible = np.where(variance > 0.0, 1.0 - noise / variance, 0.0).clip(0.0)
+    possible = _share(p.sigma[own] ** 2, variance, variance > 0.0, 0.0).clip(0.0)
     structured: Mask = np.zeros(series.n_states, dtype=bool)
     structured[[*(i for i, *_ in tests.few_runs), *(i for i, _ in tests.correlated)]] = True
     least = np.where(structured, EXPLAINED_STRUCTURED, EXPLAINED) * possible
@@ -564,27 +551,23 @@ def share_in_pieces(p: Problem, found: Polished) -> tuple[float, Array]:
     parts = [(t.values - np.nanmean(t.values, axis=0))[:, own] ** 2 for t in p.data.trajectories]
     within = np.sum([np.nansum(part, axis=0) for part in parts], axis=0)
     squares = found.plain_squares[own]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.where(within > 0.0, 1.0 - squares / within, np.nan)
     total = within.sum()
-    return (float(1.0 - squares.sum() / total) if total > 0 else 1.0), each
+    return (float(1.0 - squares.sum() / total) if total > 0 else 1.0), _share(squares, within, within > 0.0)
 
 
 def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
     """Equation and monomial of fitted terms that are not significant, the least certain first; `inflation` is the
     factor of errors for autocorrelated residuals."""
-    law, errors, freedom = found.law, found.errors, residual_freedom(found)
-    if law.stoichiometry is not None:
-        return []
     # With a larger standard error of its exponent, a term is undetermined
-    open_rows: Mask = np.any((inflation * errors.exponents > 1.0) & found.free[1], axis=1)
-    weak = []
-    for i, j in weak_terms(found):
-        value, error = float(law.coefficients[i, j]), inflation * float(errors.coefficients[i, j])
-        ends = interval(value, error, freedom)
-        if open_rows[j] or (ends is not None and ends[0] <= 0.0 <= ends[1]):
-            weak.append((i, j))
-    return weak
+    undetermined: Mask = np.any((inflation * found.errors.exponents > 1.0) & found.free[1], axis=1)
+    return [at for at in weak_terms(found) if undetermined[at[1]] or _may_be_zero(found, 0, at, inflation)]
+
+
+def _may_be_zero(found: Polished, kind: int, at: tuple[int, int], inflation: float) -> bool:
+    """Whether the interval of a constant, `found.law.constants[kind][at]`, contains 0."""
+    value, error = float(found.law.constants[kind][at]), inflation * float(found.errors.constants[kind][at])
+    ends = interval(value, error, residual_freedom(found))
+    return ends is not None and ends[0] <= 0.0 <= ends[1]
 
 
 def has_idle_terms(row: Judged) -> bool:
@@ -594,10 +577,9 @@ def has_idle_terms(row: Judged) -> bool:
 
 def idle_constants(found: Polished, inflation: float) -> list[tuple[int, int]]:
     """Sum and monomial of fitted constants inside sums that are not significant, the least certain first."""
-    value, error, freedom = found.law.constants[2], inflation * found.errors.constants[2], residual_freedom(found)
+    value, error = found.law.constants[2], inflation * found.errors.constants[2]
     places = [(int(m), int(k)) for m, k in np.argwhere(found.free[2])]
-    ends = {place: interval(float(value[place]), float(error[place]), freedom) for place in places}
-    weak = [place for place, e in ends.items() if e is not None and e[0] <= 0.0 <= e[1]]
+    weak = [place for place in places if _may_be_zero(found, 2, place, inflation)]
     return sorted(weak, key=lambda place: float(abs(value[place]) / error[place]))
 
 

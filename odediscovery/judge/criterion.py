@@ -94,8 +94,7 @@ def _likeliest_first(flows: Array, theta: Array, v: Array, worth: float) -> Arra
         if lost[t] < worth and one != other:
             rate[rate == other] = one
             kept.append(int(t))
-    likely: Array = flows[kept]
-    return likely
+    return np.asarray(flows[kept])
 
 
 # Candidates of one complexity whose scores on windows differ by less are all judged [criterion]; chosen: a likelihood
@@ -169,17 +168,12 @@ def misfit(squares: Array, counts: Array, floor: Array, independent: Independent
 
 def judge_on(p: Problem, polished: Polished, origin: Origin) -> Judged:
     """The polished law with its criterion on the data of a problem; see `judge`."""
-    floor, more = p.sigma, price_of_nothing(p, polished)
-    ties = find_ties(polished, p.scale.state)
-    return judge(polished, floor, origin, independent=p.independent, more=more, ties=ties)
+    more, ties = price_of_nothing(p, polished), find_ties(polished, p.scale.state)
+    return judge(polished, p.sigma, origin, independent=p.independent, more=more, ties=ties)
 
 
 def price_of_nothing(p: Problem, polished: Polished) -> float:
-    """The charge for negligible terms and for exponents that are nearly simple, on the data of a problem.
-
-    A negligible term must be beyond doubt. `snap` sets a nearly simple exponent to the simple one where the data
-    allow it; where residuals are not noise, such an exponent must be beyond doubt too.
-    """
+    """The charge for negligible terms and for exponents that are nearly simple, on the data of a problem."""
     of_terms, _, of_sums = shares_of(polished.law, polished.free, pooled(p.smooth))
     beyond_doubt = sum(_price(shares, NO_NOISE) for shares in (of_terms, of_sums))
     return beyond_doubt + price_of_powers(p, polished)
@@ -239,9 +233,10 @@ def sizes_beside_the_largest(law: PowerSum, x: Array) -> Array:
 
 def _sizes_in_sums(law: PowerSum, x: Array) -> Array:
     """Root mean square of the monomials inside sums [monomials]."""
-    if law.features is None or not len(law.features.sums):
-        return np.zeros(law.constants[2].shape[-1])
-    of_sums = powers(law.features.base(x), law.features.sums.exponents, law.mirrored)
+    sums = law.inputs.sums
+    if not len(sums):
+        return np.zeros(sums.weights.shape[-1])
+    of_sums = powers(law.inputs.base(x), sums.exponents, law.mirrored)
     return np.asarray(np.sqrt(np.mean(of_sums**2, axis=0)))
 
 

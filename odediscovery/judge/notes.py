@@ -63,22 +63,23 @@ def percent(share: float) -> str:
     return f"{int(1000.0 * share + 1e-9) / 10.0:g} %"
 
 
-def listed(names: Sequence[str], most: int = 1000) -> str:
+def listed(names: Sequence[object], most: int = 1000) -> str:
     """Names as a phrase: a, b and c; of more than `most` the first and the number of the others."""
-    shown = [*names[:most], *[f"{len(names) - most} more"] * (len(names) > most)]
+    shown = [*map(str, names[:most]), *[f"{len(names) - most} more"] * (len(names) > most)]
     return " and ".join(part for part in (", ".join(shown[:-1]), shown[-1]) if part)
 
 
 @dataclass(frozen=True)
 class Message:
-    """A note whose text has places for values."""
+    """A note whose text has places for values; lists of names are written as phrases."""
 
     weight: Weight
     text: str
 
     def __call__(self, *values: Any) -> Note:
         """The note with these values."""
-        return Note(self.text.format(*values), self.weight)
+        written = (listed(value) if isinstance(value, list) else value for value in values)
+        return Note(self.text.format(*written), self.weight)
 
 
 turns_back = Message(
@@ -105,6 +106,25 @@ stopped = Message(
     Weight.DOUBT,
     "stopped ({}) after {:.1f} s, before every kind of law was tried: this is the best so far; continue with "
     "odediscovery fit --resume",
+)
+# Values: states, and the evidence.
+structured_residuals = Message(
+    Weight.DOUBT,
+    "the residuals of {} are not noise ({}): the equations miss something slow, so their form may be wrong; look at "
+    "the residuals in report.html, and add what may act on the states (--inputs, --hidden-states)",
+)
+# Value: rates.
+may_be_any_curve = Message(
+    Weight.DOUBT,
+    "the equations fit exact data, but the right-hand side of {} does not look like a law (many terms, unusual powers, "
+    "or terms that cancel): enough such terms fit any smooth curve; do not trust the form; measure from other starts, "
+    "or state what you know (--known)",
+)
+# Value: constants that are not larger than their standard errors.
+undetermined_constants = Message(
+    Weight.DOUBT,
+    "the data do not determine {}: marked (?) in the equations, not significantly different from 0; do not interpret "
+    "these terms; prefer a row of the front without them",
 )
 # Value: the equations of the other flows.
 rival_flows = Message(
@@ -142,6 +162,8 @@ no_break = Message(
     "no constant clearly changes: even at the best time, {1} = {0:g}, no textbook law becomes clearly likelier; these"
     ' laws have no change (--breaks "t=..." sets a time that you know)',
 )
+# Values: the point, and how its error was found.
+comes_to_rest = Message(Weight.CHOICE, "equilibrium at {}: the equations approach it and stay{}")
 # Values: complexity of a row of the front, and why it was not chosen.
 simpler_and_nearer = Message(
     Weight.CHOICE,
@@ -151,6 +173,12 @@ weaker_between = Message(
     Weight.CHOICE,
     "equations of complexity {} fit these samples better, but predict held-out blocks of time worse than the simpler "
     "ones above: they were not chosen",
+)
+# Value: complexities of other rows of the front.
+close_rivals = Message(
+    Weight.CHOICE,
+    "the preference over the equations of complexity {} is not significant: compare them all; samples from another "
+    "start, or of later times, would decide",
 )
 # Value: samples per piece.
 judged_in_pieces = Message(
@@ -204,24 +232,18 @@ time_spent = Message(
 
 def poor_fit(explained: float, least: float) -> Note:
     """Refuse equations that explain too little of the total variance."""
-    if not explained > 0.0:
-        seen = "the best equations fit no better than the mean of each state"
-    else:
-        seen = (
-            f"the best equations explain only {percent(explained)} of the variance (at least {percent(least)} is "
-            "required)"
-        )
-    return Note(f"{seen}: this is not a law of these data", Weight.REFUSAL)
+    seen = "fit no better than the mean of each state"
+    if explained > 0.0:
+        seen = f"explain only {percent(explained)} of the variance (at least {percent(least)} is required)"
+    return Note(f"the best equations {seen}: this is not a law of these data", Weight.REFUSAL)
 
 
 def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
     """Refuse equations that explain too little of some states, even if they explain the others."""
-    each = listed([f"{state} (R2 = {share:z.3f})" for state, share in zip(states, shares, strict=True)])
-    if len(states) == 1:
-        said = f"{states[0]} is not explained (R2 = {shares[0]:z.3f})"
-        it = "it"
-    else:
-        said, it = f"{each} are not explained", "them"
+    said, it = f"{states[0]} is not explained (R2 = {shares[0]:z.3f})", "it"
+    if len(states) > 1:
+        each = [f"{state} (R2 = {share:z.3f})" for state, share in zip(states, shares, strict=True)]
+        said, it = f"{listed(each)} are not explained", "them"
     return Note(
         f"{said}, although other states may be: this is not a law of these data; leave {it} out with --states, or name "
         f"what drives {it} with --inputs",
@@ -243,33 +265,6 @@ def idle_terms_left(names: Sequence[str]) -> Note:
         "prefer a simpler row of the front, or measure more",
         Weight.REFUSAL,
     )
-
-
-def structured_residuals(states: Sequence[str], seen: Sequence[str]) -> Note:
-    """Doubt equations whose residuals in some states are clearly not noise; `seen` gives the evidence."""
-    return Note(
-        f"the residuals of {listed(states)} are not noise ({'; '.join(seen)}): the equations miss something slow, so "
-        "their form may be wrong; look at the residuals in report.html, and add what may act on the states (--inputs, "
-        "--hidden-states)",
-        Weight.DOUBT,
-    )
-
-
-def may_be_any_curve(states: Sequence[str]) -> Note:
-    """Doubt equations that fit exact data but do not look like a law."""
-    rates = listed([f"{state}'" for state in states])
-    return Note(
-        f"the equations fit exact data, but the right-hand side of {rates} does not look like a law (many terms, "
-        "unusual powers, or terms that cancel): enough such terms fit any smooth curve; do not trust the form; "
-        "measure from other starts, or state what you know (--known)",
-        Weight.DOUBT,
-    )
-
-
-def comes_to_rest(point: str, *, known: bool = True) -> Note:
-    """Note where the solution comes to rest; `known`: its error is known."""
-    error = "; its error is propagated from their constants" if known else ""
-    return Note(f"equilibrium at {point}: the equations approach it and stay{error}", Weight.CHOICE)
 
 
 def continued(count: int, whole: str, each: str, off: float, still: float, refused: bool) -> Note:
@@ -308,29 +303,11 @@ def found_break(time: float, first: float, last: float, time_name: str) -> Note:
     )
 
 
-def close_rivals(complexities: Sequence[int]) -> Note:
-    """Note the other rows of the front over which the preference is not significant."""
-    return Note(
-        f"the preference over the equations of complexity {listed([str(c) for c in complexities])} is not significant: "
-        "compare them all; samples from another start, or of later times, would decide",
-        Weight.CHOICE,
-    )
-
-
 def thinned(every: int, few: int, on_all: bool, runs: int = 0) -> Note:
     """Note that the search saw only `few` of `every` samples, perhaps in runs, and whether the fit used all."""
     then = "constants, errors and scores are those of all" if on_all else "constants, errors and scores are of these"
     these = f" ({runs} runs of neighbours, each with a start of its own)" if runs else ""
     return Note(f"laws were sought in {few} of the {every} samples{these}; {then}", Weight.BACKGROUND)
-
-
-def undetermined_constants(names: Sequence[str]) -> Note:
-    """Doubt constants that are not larger than their standard errors, printed with (?)."""
-    return Note(
-        f"the data do not determine {listed(names, 3)}: marked (?) in the equations, not significantly different from "
-        "0; do not interpret these terms; prefer a row of the front without them",
-        Weight.DOUBT,
-    )
 
 
 def widened_errors(factor: float, at_most: bool) -> Note:
@@ -350,12 +327,8 @@ def widened_errors(factor: float, at_most: bool) -> Note:
 
 def not_determined(names: Sequence[str]) -> Note:
     """Note constants that the data do not determine, or only in combination."""
+    text = "its value is arbitrary; fix it (--known, --bounds), or measure where it acts"
     if len(names) > 1:
-        text = (
-            f"the data do not determine {' and '.join(names)} separately: only a combination of them is identifiable; "
-            "fix one of them (--known), or measure from another start"
-        )
-    else:
-        text = f"the data do not determine {names[0]}: its value is arbitrary; fix it (--known, --bounds), or measure "
-        text += "where it acts"
-    return Note(text, Weight.CONSTANTS)
+        text = "only a combination of them is identifiable; fix one of them (--known), or measure from another start"
+    together = " separately" * (len(names) > 1)
+    return Note(f"the data do not determine {' and '.join(names)}{together}: {text}", Weight.CONSTANTS)

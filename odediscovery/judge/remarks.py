@@ -1,8 +1,7 @@
 """Remarks on a chosen law: constants that the data leave open, digits to print, and the range of validity.
 
-The data may hardly determine an exponent that was set to a simple value because the difference is not
-significant. Each is fitted again with all other free constants; if its interval holds several whole
-numbers, the reader is warned.
+The data may hardly determine an exponent that was set to a simple value because the difference is not significant. Each
+is fitted again with all other free constants; if its interval holds several whole numbers, the reader is warned.
 
 The printed numbers must reproduce the fitted law. Two digits of a standard error are enough for a single constant.
 Constants that are strongly correlated, such as those of two exponentials that nearly cancel, are known much better
@@ -23,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -49,12 +48,9 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.stages.polish import EXACT_SQUARES
 
-
-class Refit(Protocol):
-    """A function that polishes a law with some of its constants free."""
-
-    def __call__(self, law: PowerSum, free: Free, most: int | None = None) -> Polished:
-        """Polish the law, with at most `most` evaluations of the Jacobian (default: the usual number)."""
+# A function that polishes a law with some of its constants free: (law, free, most evaluations of the Jacobian, by
+# default the usual number).
+Refit: TypeAlias = Callable[..., Polished]
 
 
 def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
@@ -83,10 +79,8 @@ def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[Po
 def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[Note]:
     """Notes on exponents whose 95 % interval holds two whole numbers or more, one each.
 
-        w +- t f standard error,  t the 97.5 % point of Student's t,
-
-    with f from `autocorrelation_inflation`. All other exponents that the law fixes stay fixed.
-    Those that are well determined with all exponents free need no refit.
+    All other exponents that the law fixes stay fixed. Those that are well determined with all exponents free need no
+    refit.
     """
     if found.law.features is not None:
         return []
@@ -247,8 +241,7 @@ def _beyond_starts(away: Array, moves: list[Array]) -> Array:
         own = away[first : first + rows].ravel()
         left.append(own - block @ np.linalg.lstsq(block, own, rcond=None)[0])
         first += rows
-    joined: Array = np.concatenate(left)
-    return joined
+    return np.concatenate(left)
 
 
 def _curves(equations: Equations, series: TimeSeries, initial: Array) -> Array:
@@ -262,18 +255,15 @@ def name_undetermined(equations: Equations) -> list[Note]:
     law, errors = equations.law, equations.standard_errors
     if law is None or errors is None:
         return []
-    terms, found = monomial_names(equations), list[str]()
-    for i, j in np.argwhere((law.coefficients != 0.0) & (errors.coefficients >= np.abs(law.coefficients))):
-        if i < len(equations.states):
-            term = "the constant term" if terms[j] == "1" else f"the coefficient of {terms[j]}"
-            found.append(f"{term} in {equations.states[i]}'")
+    pairs = zip(law.constants, errors.constants, strict=True)
+    in_terms, in_powers, in_sums, _ = (np.argwhere((c != 0.0) & (e >= np.abs(c))).tolist() for c, e in pairs)
+    terms, states = monomial_names(equations), equations.states
+    called = ["the constant term" if term == "1" else f"the coefficient of {term}" for term in terms]
     names = [*equations.variables, *(["a function or sum"] * law.exponents.shape[1])]
-    for j, k in np.argwhere((law.exponents != 0.0) & (errors.exponents >= np.abs(law.exponents))):
-        found.append(f"the exponent of {names[k]} in {terms[j]}")
-    for b, e in zip(law.constants[2].ravel(), errors.constants[2].ravel(), strict=True):
-        if b and e >= abs(b):
-            found.append(f"the constant {abs(b):.3g} of a sum")
-    return [undetermined_constants(found)] if found else []
+    found = [f"{called[j]} in {states[i]}'" for i, j in in_terms if i < len(states)]
+    found += [f"the exponent of {names[k]} in {terms[j]}" for j, k in in_powers]
+    found += [f"the constant {abs(law.constants[2][u, j]):.3g} of a sum" for u, j in in_sums]
+    return [undetermined_constants(listed(found, 3))] if found else []
 
 
 # A solution this far from its start has left it and may return [range of the data]
@@ -359,8 +349,7 @@ def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> li
         return []
 
     def course(times: Array) -> Array:
-        off: Array = (equations.simulate(initial[0], times) - initial[0])[:, moving] / spread[moving]
-        return off
+        return np.asarray((equations.simulate(initial[0], times) - initial[0])[:, moving] / spread[moving])
 
     intervals = FIRST
     while True:
@@ -493,8 +482,7 @@ def _moves(rates: Rates, constants: Array, steps: Array, at: Array, shifts: Arra
     # Largest condition of a regular Jacobian
     if not attracts or np.linalg.cond(jacobian / shifts[:, None]) > 1e6:
         return None
-    moved: Array = -shifts[:, None] * np.linalg.solve(jacobian, slopes)
-    return moved
+    return np.asarray(-shifts[:, None] * np.linalg.solve(jacobian, slopes))
 
 
 def resting_note(states: Sequence[str], values: Array, errors: Array) -> Note:
@@ -508,4 +496,4 @@ def resting_note(states: Sequence[str], values: Array, errors: Array) -> Note:
     # Where constants are short decimals, the point is as exact as they are.
     digits = 3 if errors.any() else 6
     told = [f"{x} = {constant(float(v), float(e), digits)}" for x, v, e in zip(states, values, known, strict=True)]
-    return comes_to_rest(", ".join(told), known=bool(errors.any()))
+    return comes_to_rest(", ".join(told), "; its error is propagated from their constants" if errors.any() else "")
