@@ -215,6 +215,7 @@ class Family:
     functions: tuple[StateFunction, ...] = ()  # functions of a state among the features
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False
+    placed: tuple[Function, ...] = ()  # its features, where a family (a user's library) defines them itself
     richness_of_amounts: float | None = None  # `richness` where no state changes its sign; None: the same
 
     def __repr__(self) -> str:
@@ -222,7 +223,7 @@ class Family:
 
     def features(self, nonnegative: Mask, changing: Mask, size: Array) -> tuple[Function, ...]:
         """Its functions of all changing states, which are in the user's units divided by `size` [states]."""
-        found = list[Function]()
+        found = [Function(f.name, f.state, f.rate * float(size[f.state])) for f in self.placed]
         for k in np.flatnonzero(changing):
             for f in self.functions:
                 if (f.positive and not nonnegative[k]) or (f.of_signs and nonnegative[k]):

@@ -68,7 +68,7 @@ class FrontRow:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], series: TimeSeries) -> FrontRow:
-        """Inverse of `record()`, for equations of the fitted `series`; InputError if the probability is none."""
+        """Inverse of `record()`, for equations of the fitted `series`; InputError for a probability beyond 0 and 1."""
         # Rows of earlier versions have no start values, scores of states, name or probability.
         starts, scores = record.get("initial_values"), record.get("r2_by_state")
         chance = record.get("probability")

@@ -49,8 +49,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(NODES)
 NODE, WEIGHT = (_NODES + 1) / 2, _WEIGHTS / 2
 # Matrices that turn values at the nodes into integrals up to each node, and into derivatives there, as for polynomials.
 _DEGREE, _MONOMIALS = np.arange(NODES), poly.polyvander(NODE, NODES - 1).T
-PARTIAL: Array = np.linalg.solve(_MONOMIALS, (NODE[:, None] ** (_DEGREE + 1) / (_DEGREE + 1)).T).T
-SLOPE: Array = np.linalg.solve(_MONOMIALS, (_DEGREE * NODE[:, None] ** np.maximum(_DEGREE - 1, 0)).T).T
+PARTIAL = np.linalg.solve(_MONOMIALS, (NODE[:, None] ** (_DEGREE + 1) / (_DEGREE + 1)).T).T
+SLOPE = np.linalg.solve(_MONOMIALS, (_DEGREE * NODE[:, None] ** np.maximum(_DEGREE - 1, 0)).T).T
 
 
 @dataclass(frozen=True, eq=False)
