@@ -169,8 +169,8 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
             for row in front
         )
     chosen = next(row for row in front if row.selected)
-    # What a law leaves of exact samples is no noise.
-    structured = p.clean and not _leaves_errors_of_solvers(p, found)
+    # What a law leaves of exact samples is no noise, if there was time to refine it.
+    structured = p.clean and not (monitor.stopping() or _leaves_errors_of_solvers(p, found))
     explained, each = share_in_pieces(p, found) if p.heads is not None else (chosen.r2, chosen.state_r2)
     return build_result(
         series,
