@@ -160,10 +160,11 @@ def misfit(squares: Array, counts: Array, floor: Array, independent: Independent
     every = n * np.log(mean + floor[seen] ** 2)
     if independent is None:
         return float(every.sum())
-    share, rest = independent.share[seen], 0.0
+    share = independent.share[seen]
+    found = float(np.sum(share * every))
     if independent.solver is not None:
-        rest = (1.0 - share) * n * np.log(mean + independent.solver[seen] ** 2)
-    return float(np.sum(share * every + rest))
+        found += float(np.sum((1.0 - share) * n * np.log(mean + independent.solver[seen] ** 2)))
+    return found
 
 
 def judge_on(p: Problem, polished: Polished, origin: Origin) -> Judged:
