@@ -230,7 +230,7 @@ class Family:
                     continue
                 # A mirrored state is divided by a negative number, so that -x is positive.
                 rate = abs(size[k]) if f.positive else size[k]
-                found.append(Function(f.name, int(k), float(rate) if not f.power_is_rate else 1.0))
+                found.append(Function(f.name, int(k), 1.0 if f.power_is_rate else float(rate)))
         return tuple(found)
 
     def whole(self, integer: Mask) -> Mask:

@@ -277,8 +277,8 @@ def block_sets(
         minimise  misfit(min_a |y - sum_{c in S} X_c a_c|^2) + sum_{c in S} charge_c
 
     Sets grow by one block at a time, by a dozen with steps and a dozen without, the best few of each size, and then
-    lose one. Columns after the first of a block
-    are steps of its constants, which flatter it: sets with as many such blocks are compared with each other.
+    lose one. Columns after the first of a block are steps of its constants, which flatter it: sets with as many such
+    blocks are compared with each other.
 
     Args:
         x: blocks of columns of norm 1 at most [rows, blocks, width].
