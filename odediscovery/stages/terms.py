@@ -735,7 +735,7 @@ def unique(terms: Iterable[Product]) -> list[Product]:
 
 def widened(law: PowerSum, features: Features) -> PowerSum:
     """Express a law over states and functions that include its own."""
-    own, n, sums = law.features or Features(law.n_states), law.n_states, NO_SUMS
+    own, n, sums = law.inputs, law.n_states, NO_SUMS
     places = [*range(n), *(n + features.functions.index(f) for f in own.functions)]
     w = np.zeros((law.n_monomials, features.simple + len(own.sums)))
     w[:, [*places, *range(features.simple, w.shape[1])]] = law.exponents
