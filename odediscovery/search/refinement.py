@@ -225,23 +225,26 @@ def leaves_nothing(p: Problem, found: Polished) -> bool:
 
 
 def shorten_windows(p: Problem) -> Problem:
-    """Halve the windows until errors of their starts stay small.
+    """Halve the windows until the errors of their starts stay small beside the spread of the states.
 
     A law of whole powers measures their growth. Windows keep their length if fewer than three or more than ten states
     change, if data are clean, short or incomplete, or if no such law explains the intervals.
     """
-    length, changing = window_length(p), int((~p.constant).sum())
+    length, moving = window_length(p), ~p.constant
     # The laws are found state by state, which takes long for many states.
-    if not CHAOTIC_STATES <= changing <= 10 or p.clean or not p.complete or not is_long(p, length):
+    if not CHAOTIC_STATES <= moving.sum() <= 10 or p.clean or not p.complete or not is_long(p, length):
         return p
-    law = next((law for law in polynomials(p) if is_explained(law, p)[~p.constant].all()), None)
+    law = next((law for law in polynomials(p) if is_explained(law, p)[moving].all()), None)
     if law is None:
         return p
     # Any such law will do: near the data, all are alike.
     carried = [carried_along(law, t) for t in p.smooth.trajectories]
-    # About thirty standard deviations; half and twice that lead to the same laws of chaotic systems.
-    while length > SHORTEST and not _growth(p, carried, length) <= 1000.0:
-        length = max(length // 2, SHORTEST)
+    spread = np.std(pooled(p.smooth)[:, moving], axis=0)
+    # The mean square of the error of a start, and the most that may become of it [variance of the states]
+    noise, most = float(np.mean((p.sigma[moving] / spread) ** 2)), 0.1
+    shortest = min(SHORTEST, window_length(p, 2.0))
+    while length > shortest and not noise * _growth(p, carried, length) <= most:
+        length = max(length // 2, shortest)
     return p if length == window_length(p) else dataclasses.replace(p, longest_window=length)
 
 

@@ -21,11 +21,11 @@ from odediscovery.problem.problem import linear_relations, prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
 from odediscovery.search import moves
 from odediscovery.search.moves import Proposal, Pruning, Search
-from odediscovery.search.refinement import count_independent, detect_noiseless, refined
+from odediscovery.search.refinement import count_independent, detect_noiseless, refined, shorten_windows
 from odediscovery.search.search import MOVES, families_table, moves_table, terms_of_the_data, vocabulary
 from odediscovery.settings import settings_for
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.prune import NoRoomError
+from odediscovery.stages.prune import NoRoomError, window_length
 
 
 def test_coarse_samples_of_an_exact_law_have_no_noise():
@@ -37,6 +37,13 @@ def test_coarse_samples_of_an_exact_law_have_no_noise():
 def test_noise_that_samples_show_stays():
     p = prepare(growth(np.linspace(0.0, 20.0, 80), 0.03))
     assert detect_noiseless(p, Monitor()) is p
+
+
+@pytest.mark.parametrize(("name", "noise", "shorter"), [("fsir", 0.02, False), ("lorenz", 0.1, True)])
+def test_windows_are_shorter_where_chaos_swells_the_errors_of_their_starts(name, noise, shorter):
+    p = prepare(simulate_system(name, samples=200, noise=noise))
+    found = shorten_windows(p).longest_window
+    assert found <= window_length(p) // 2 if shorter else found is None
 
 
 def fitted(p):
