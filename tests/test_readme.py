@@ -103,7 +103,7 @@ def test_the_sentences_of_readme_are_those_of_the_kept_rows():
             ("fractional-noise-2-peers", "pysindy"),
             ("random-unseen-clean", "ours"),
             ("random-unseen-clean-peers", "pysindy"),
-            ("random-5005-noise-1", "ours"),
+            ("random-54301-noise-1", "ours"),
         )
     }
     clean, noisy, theirs, theirs_noisy, unseen, unseen_theirs, unseen_noisy = exact.values()
