@@ -584,6 +584,8 @@ class Pool:
         y, kinds = without(fixed, at.y[rows]), _numbers([t.kind for t in terms])
         charge = at.worth + np.append(np.zeros(len(given)), self.prices[rest])
         held = [t for t, a in zip(others.products, others.coefficients[i], strict=True) if a]
+        if cheaper and not held:  # nothing costs less
+            return [(float(at.misfit_of(i)(np.array(y @ y))), [])]
         most = sum(at.worth + at.price(t) * (t.key not in have) for t in held) if cheaper else np.inf
         plain = np.array([t.key in have or not at.has_constants(t) for t in terms])
         ranked = dict[tuple[int, int], list[tuple[int, ...]]]()

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from problems import logistic
 from published import RATES, sampled
 from scipy.integrate import solve_ivp
 
@@ -193,6 +194,19 @@ def test_what_costs_less_is_found_and_what_costs_more_is_not_proposed(prey):
     again = terms_along(p, fitted.law, fitted.initial, p.sigma, SUMS, Monitor(), cheaper=True)
     own, others = count(but_whole_powers(best)), [count(but_whole_powers(law)) for law in again]
     assert others[0] == own and max(others) <= own + 1
+
+
+def test_a_state_without_terms_may_keep_none():
+    """Nothing costs less than an empty equation, and the other one is found beside it."""
+    times = np.linspace(0.0, 20.0, 60)
+    noise = 0.02 * np.random.default_rng(0).standard_normal((60, 2))
+    values = np.column_stack([logistic(times, 0.5, 0.5, 0.1), np.ones(60)]) + noise
+    p = prepare(TimeSeries.from_arrays(times, values, ["x", "y"]))
+    cubic = PowerSum(np.array([[0.5, -0.4, -0.1], [0.0, 0.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]))
+    law = cubic.rescaled(p.scale.state, p.scale.time)
+    fitted = refined(p, law, but_whole_powers(law), p.initial, p.sigma)
+    best, *_ = terms_along(p, fitted.law, fitted.initial, p.sigma, POWERS, Monitor(), cheaper=True)
+    assert (best.coefficients[0] != 0).sum() == 2 and not best.coefficients[1].any()
 
 
 def test_constants_from_a_coarse_grid_settle_in_little_noise(monkeypatch):
