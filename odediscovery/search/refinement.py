@@ -241,7 +241,7 @@ def shorten_windows(p: Problem) -> Problem:
     carried = [carried_along(law, t) for t in p.smooth.trajectories]
     spread = np.std(pooled(p.smooth)[:, moving], axis=0)
     # The mean square of the error of a start, and the most that may become of it [variance of the states]
-    noise, most = float(np.mean((p.sigma[moving] / spread) ** 2)), 0.1
+    noise, most = float(np.mean((p.sigma[moving] / spread) ** 2)), 0.5
     shortest = min(SHORTEST, window_length(p, 2.0))
     while length > shortest and not noise * _growth(p, carried, length) <= most:
         length = max(length // 2, shortest)
