@@ -152,6 +152,7 @@ def test_a_missing_package_is_told_with_what_to_install(monkeypatch, capsys, tmp
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "package"), [("sindy", "pysindy"), ("operon", "pyoperon")])
 def test_peers_find_a_straight_law(method, package):
     pytest.importorskip(package)

@@ -190,6 +190,7 @@ def textbook_row(draw):
     return filled(study.tasks[0], study.columns)
 
 
+@pytest.mark.long
 def test_a_draw_has_a_verdict_and_its_constants_are_counted():
     row = textbook_row(2)
     assert (row["law"], row["fault"], row["failed"]) == ("logistic", "counts", None)

@@ -83,6 +83,7 @@ def test_an_absent_species_beside_a_decay_leaves_its_law_alone():
     assert law.coefficients[0].sum() == pytest.approx(-0.3, rel=1e-4)
 
 
+@pytest.mark.long
 def test_groups_of_two_samples_end_in_a_law():
     starts = np.linspace(1.0, 8.0, 20)
     times, values = [np.array([0.0, 1.0])] * 20, [np.array([[x], [x * np.exp(-0.3)]]) for x in starts]
@@ -108,6 +109,7 @@ def runs_of_predators(noise, *blank):
     return TimeSeries.from_arrays([t] * 3, runs, ["x", "y"])
 
 
+@pytest.mark.long
 def test_a_trajectory_without_a_state_is_fitted_with_the_law_of_the_others():
     found = discover(runs_of_predators(0.02, (1, 1)), settings_for(members=0, library=["powers"]))
     law = found.equations.power_sum
@@ -124,6 +126,7 @@ def left_by(found, row):
     return float(np.mean(np.concatenate([equations.simulate(x0, run.time) - run.values for x0, run in runs]) ** 2))
 
 
+@pytest.mark.long
 def test_all_rows_of_the_front_are_judged_on_all_samples():
     found = discover(simulate_system("logistic", samples=3000, noise=0.02), settings_for(max_seconds=60))
     assert any("laws were sought in 300 of the 3000 samples" in message for message in found.messages)
@@ -157,6 +160,7 @@ def test_a_state_that_jumps_between_samples_is_named():
     assert "neighbouring samples" not in notes[1]
 
 
+@pytest.mark.long
 def test_two_sums_that_stay_leave_the_shortest_law():
     """A + B -> C: with A - B and B + C constant, six terms in B alone would do as well."""
     law = Equations.parse(["A", "B", "C"], dict.fromkeys("AB", "-0.9*A*B") | {"C": "0.9*A*B"})

@@ -50,6 +50,7 @@ def oscillation(drive):
     return with_controls(TimeSeries.from_arrays(t, np.column_stack([x, drive(t)]), ["x", "v", "u"]), ["u"])
 
 
+@pytest.mark.long
 def test_the_sampling_of_a_smooth_input_belongs_to_the_error_of_its_terms():
     series = oscillation(lambda t: np.sin(1.7 * t))
     found = quick(series)
@@ -76,6 +77,7 @@ def test_an_input_that_never_changes_is_left_out_unless_it_is_named():
     assert told.equations.controls == ("Q",)
 
 
+@pytest.mark.long
 def test_a_state_that_never_changes_raises_no_doubts():
     """Its residuals are rounding errors, and its exponent could be any."""
     t = np.linspace(0.0, 10.0, 60)
@@ -195,6 +197,7 @@ def fall():
     return noisy(law, [120.0, 0.5], ["h", "v"], 0.01)
 
 
+@pytest.mark.long
 def test_known_sides_are_printed_as_they_were_given():
     found = discover(fall(), settings_for(known=["h' = -v", "v' = 9.81 + ?"], members=0))
     _, v = found.equations.symbols

@@ -23,6 +23,7 @@ def test_a_right_law_on_exact_samples_is_likely_and_others_are_not(found):
     assert all(row.probability < found.probability for row in found.front if not row.selected)
 
 
+@pytest.mark.long
 def test_noise_is_no_law():
     t, noise = np.arange(60.0), np.random.default_rng(1).standard_normal(60)
     refused = discover(TimeSeries.from_arrays(t, 5.0 + noise), settings_for(members=0), Monitor())

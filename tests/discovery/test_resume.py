@@ -69,6 +69,7 @@ def test_what_cannot_go_on_is_said(tmp_path):
         resume(Discovery.load(tmp_path / "held"))
 
 
+@pytest.mark.long
 def test_a_fit_that_is_stopped_at_once_gives_the_earlier_result_back():
     series, looks = simulate_system("lotka-volterra", noise=0.02, seed=1), itertools.count()
     # A second passes at each look: the half second of a stop is long enough for a law on a fast machine.

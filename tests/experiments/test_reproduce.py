@@ -25,7 +25,7 @@ from odediscovery.runtime.workers import Failure
 from odediscovery.units import NAU, NMU, NPU, RealNPU
 
 # One that trains nothing and one that trains; all others together take minutes.
-QUICK = ("gradient-surface", "status-registers")
+QUICK = ("status-registers",)
 SURFACE = EXPERIMENTS["gradient-surface"]
 KEPT = Path(__file__).resolve().parents[2] / "data" / "results"
 EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in EXPERIMENTS]

@@ -24,12 +24,11 @@ REPLAYED = (
     "random-53002/digits-4/oscillators-1",
     "random-53001/noise-0.01/compartments-0",
     "series/measured/yeast",
-    "series/measured/lynx-hare",
-    "textbook/counts/exponential-0",
+    "textbook/gaps/exponential-48",
     "lawless/white-noise/0",
     "told/known/lotka-volterra",
     "told/constant/x",
-    "command/simulate",
+    "command/help",
 )
 
 

@@ -227,6 +227,7 @@ def test_flows_of_unmeasured_states_ask_for_amounts():
 # What is known
 
 
+@pytest.mark.long
 def test_a_fall_with_known_kinematics_has_its_drag():
     t = np.linspace(0.0, 3.0, 60)
     law = Equations.parse(["h", "v"], {"h": "v", "v": "-9.81 + 0.4*(-v)**1.5"})

@@ -363,9 +363,8 @@ def pictures_of(cells):
     return [sum("image/png" in output.get("data", {}) for output in cell.outputs) for cell in notebook.cells]
 
 
-@pytest.mark.parametrize(
-    "first", [[], *(pytest.param([cell], marks=pytest.mark.long) for cell in (OWN, "import matplotlib.pyplot"))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("first", [[], [OWN], ["import matplotlib.pyplot"]])
 def test_every_plot_shows_and_so_do_figures_of_ones_own(first):
     cells = [GROWN, "found.plot();\nfound.plot();", "compare(found, found).plot();", OWN, f"found.plot()\n{OWN}"]
     shown = pictures_of([*first, *cells, "plt.subplots()\nNone"])

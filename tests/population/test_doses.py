@@ -142,6 +142,7 @@ def test_the_law_and_the_spreads_of_many_oral_doses_are_found(tmp_path):
     assert resume(kept, Monitor()).equations_text() == found.equations_text()
 
 
+@pytest.mark.long
 def test_the_commands_hear_of_doses(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table, truth = subjects(1, own=True)

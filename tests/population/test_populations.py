@@ -249,6 +249,7 @@ def test_what_is_no_mixed_model_is_refused(law, message):
         written_law(read_form(law, ["n"]))
 
 
+@pytest.mark.long
 def test_the_spread_of_a_constant_and_the_exponent_of_all_are_found():
     series, r = growth(1.3)
     found = fit_constants(series, "n' = r*n - q*n^p", settings_for(vary="auto"))
@@ -263,6 +264,7 @@ def test_the_spread_of_a_constant_and_the_exponent_of_all_are_found():
     assert any(message.startswith("equilibrium at n = ") for message in found.messages)
 
 
+@pytest.mark.long
 def test_an_unmeasured_state_needs_starts_of_all_constants(tmp_path, monkeypatch, capsys):
     """Theophylline, as nlme has it: ke 0.0859, ka 1.593 with sd_log 0.644."""
     monkeypatch.chdir(tmp_path)

@@ -143,6 +143,7 @@ def test_too_many_turns_are_kept_in_runs_of_neighbours():
     assert max(np.diff(run.time).max() for run in few.trajectories) < np.pi / 10.0
 
 
+@pytest.mark.long
 def test_constants_and_scores_are_those_of_all_samples():
     series = growth(LONG[::2], 0.05)
     found = discover(series, settings_for("default", members=4, adam_steps=50, lbfgs_steps=5))

@@ -48,6 +48,7 @@ def constant(found, place=0):
     return float(row["value"]), float(row["standard_error"])
 
 
+@pytest.mark.long
 def test_increments_of_cumulative_counts_have_honest_errors():
     """Noise that adds up is no noise about the curve: as that it promises errors several times too small."""
     off, errors = [], []
@@ -186,6 +187,7 @@ def outbreak():
     return TimeSeries.from_arrays(t, x + np.array([3.0, 3.0]) * np.random.default_rng(0).standard_normal(x.shape), "SI")
 
 
+@pytest.mark.long
 def test_one_rate_changes_and_everything_else_is_fixed():
     found = discover(outbreak(), settings_for(breaks="t=20.5", **QUICK))
     assert found.name == "infection by contact (mass action)" and found.named is not None

@@ -125,6 +125,7 @@ def at():
     return Search(prepare(simulate_system("logistic")), settings_for(), Monitor())
 
 
+@pytest.mark.long
 def test_the_likeliest_vocabulary_is_proposed_first_on_exact_samples():
     saturating = Features(2, (), Sums(np.array([[1.0]]), np.array([[1.0, 0.0]])))
     w = np.array([[1.0, 0.0, -1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -146,6 +147,7 @@ def test_a_swing_that_does_not_turn_over_is_a_sine():
     assert found.equations.texts() == {"x": "v", "v": "-sin(x)"}
 
 
+@pytest.mark.long
 def test_turning_angles_in_noise_have_sines():
     """No polynomial follows a pendulum that turns over, so that no terms can be sought along one."""
     t = np.linspace(0.0, 15.0, 60)
@@ -176,6 +178,7 @@ def moves_made(law, start):
     return made
 
 
+@pytest.mark.long
 def test_a_short_law_of_whole_powers_ends_the_search_of_rounded_samples():
     prey = Equations.parse(["x", "y"], {"x": "x - 0.8*x*y", "y": "0.6*x*y - y"})
     assert moves_made(prey, [(0.9, 1.4), (2.0, 0.7)])[-1] == "whole powers"
@@ -305,6 +308,7 @@ def test_a_predator_that_saturates_is_found():
     assert max(abs(rate(a, b)) for a in (0.5, 1.0, 2.0) for b in (0.3, 1.0)) < 1e-5
 
 
+@pytest.mark.long
 def test_growth_by_gompertz_that_is_eaten_is_found_in_noise():
     """x*log(x) is nearly a difference of two powers, and on part of its range a cubic."""
     law = {"x": "-0.4*x*log(x/10) - 0.05*x*y", "y": "0.06*x*y - 0.3*y"}

@@ -337,6 +337,7 @@ def test_a_constant_that_the_data_do_not_tell_has_no_end():
     assert (told.low, told.high) == (-math.inf, math.inf)
 
 
+@pytest.mark.long
 def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(prey, tmp_path):
     found = prey
     kept = with_profiles(found, Monitor())
