@@ -175,6 +175,7 @@ def fit_of(samples):
     return filled(Task("fSIR", "ours", partial(timed_fit, samples, 0.0, 0, 60.0)), COLUMNS)
 
 
+@pytest.mark.long
 def test_a_fit_has_its_time_and_memory_and_what_goes_wrong_is_a_row():
     row = fit_of(40)
     assert row["exact"] and row["seconds"] > 0 and row["megabytes"] > 50 and row["outcome"] == "converged"

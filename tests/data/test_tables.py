@@ -303,6 +303,7 @@ def test_angles_within_a_turn_are_fitted_without_its_jumps(turn, lowest):
         assert not TimeSeries.from_arrays(t, turn * other + lowest).messages
 
 
+@pytest.mark.long
 def test_the_estimator_joins_angles_too():
     angle = (1.3 * np.arange(0.0, 20.0, 0.25)) % (2.0 * np.pi)
     model = ODEDiscovery(members=0, states=["phi"]).fit(angle[:, None])

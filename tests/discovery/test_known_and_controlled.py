@@ -219,6 +219,7 @@ def test_a_conserved_sum_is_kept_exactly():
     assert found.outcome == "converged" and found.r2 > 0.98
 
 
+@pytest.mark.long
 def test_forbidden_states_do_not_appear():
     series = simulate_system("lotka-volterra", noise=0.02, seed=0)
     prey, predator = series.states

@@ -74,7 +74,8 @@ def test_a_drug_does_not_flow_in_from_nowhere():
     assert not any(note.startswith("equilibrium at") for note in found.messages)
 
 
-@pytest.mark.parametrize("name", ["eight", pytest.param("drug", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["eight", "drug"])
 def test_no_simpler_row_beats_the_star_and_simple_laws_stand_beside_it(name):
     found = fit(name)
     chosen = next(row for row in found.front if row.selected)

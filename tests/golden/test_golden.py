@@ -22,7 +22,6 @@ REPLAYED = (
     "classics/clean/sir",
     "random-53001/clean/mass-action-0",
     "random-53002/digits-4/oscillators-1",
-    "random-53001/noise-0.01/compartments-0",
     "series/measured/yeast",
     "textbook/gaps/exponential-48",
     "lawless/white-noise/0",

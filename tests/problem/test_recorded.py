@@ -63,6 +63,7 @@ def test_increments_of_cumulative_counts_have_honest_errors():
     assert np.mean(errors) > 1.5 * np.mean(plain)
 
 
+@pytest.mark.long
 def test_values_below_a_limit_only_hold_the_curve_down():
     rng = np.random.default_rng(4)
     t = np.arange(0.0, 10.0, 0.4)
@@ -76,6 +77,7 @@ def test_values_below_a_limit_only_hold_the_curve_down():
     assert abs(taken[0] + 0.5) > abs(value + 0.5)
 
 
+@pytest.mark.long
 def test_a_known_start_is_kept_by_every_law():
     t = np.arange(0.0, 10.0, 0.5)
     values = 8.0 * np.exp(-0.4 * t) + 0.3 * np.random.default_rng(5).standard_normal(len(t))

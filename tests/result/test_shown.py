@@ -92,6 +92,7 @@ def test_another_row_of_the_front_is_a_result_and_comes_back(tmp_path):
         discovery().select(discovery().front[0].complexity)
 
 
+@pytest.mark.long
 def test_commands_take_another_row(tmp_path, capsys):
     folder = tmp_path / "found.odediscovery"
     with_rival().save(folder)

@@ -295,6 +295,7 @@ def test_states_that_cannot_be_told_apart_are_named():
     assert linear_relations(prepare(free)) == []
 
 
+@pytest.mark.long
 def test_a_predator_that_saturates_is_found():
     """Rosenzweig and MacArthur's law: a quotient that two equations share."""
     prey = {"x": "x*(1 - x/3) - 1.2*x*y/(1 + 0.8*x)", "y": "0.9*x*y/(1 + 0.8*x) - 0.5*y"}

@@ -82,6 +82,7 @@ def test_published_rates_are_found_on_exact_samples(name):
     )
 
 
+@pytest.mark.long
 def test_long_series_are_screened_on_a_part_of_their_intervals():
     law, series = sampled(*RATES[PREY], samples=200)
     p = prepare(series).without_noise(None)
