@@ -20,7 +20,7 @@ from jaxtyping import install_import_hook
 CHECKED = ("odediscovery.ivp", "odediscovery.solve", "odediscovery.fitting", "odediscovery.stages")
 TABLE = Path(__file__).parent / "files" / "seconds.txt"
 SECONDS = {name: float(told) for told, name in (line.split(maxsplit=1) for line in TABLE.read_text().splitlines())}
-SLOW, LEAST = 0.3, 0.2
+SLOW = 0.2
 # Times as long as a fit takes at most where nobody sets a limit.
 LEISURE = 20.0
 TOOK = Counter()
@@ -84,7 +84,7 @@ def pytest_runtest_protocol(item):
 def pytest_sessionfinish(session):
     """Write down what took long, where asked."""
     if session.config.getoption("--seconds"):
-        TABLE.write_text("".join(f"{took:.1f} {name}\n" for name, took in TOOK.most_common() if took >= LEAST))
+        TABLE.write_text("".join(f"{took:.1f} {name}\n" for name, took in TOOK.most_common() if took >= SLOW))
 
 
 @pytest.fixture
