@@ -70,7 +70,7 @@ from odediscovery.search.refinement import (
 )
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import CONVERGED, as_it_is, merge_monomials, round_constants, shorten_quotients, snap
-from odediscovery.stages.prune import EXTREMA, window_length
+from odediscovery.stages.prune import EXTREMA, FEW_EXTREMA, window_length
 from odediscovery.stages.regression import fewest_terms
 from odediscovery.textbook.fit import (
     Fitter,
@@ -497,7 +497,7 @@ def cut_until_followed(
         The series, and the laws that were polished on it for the test.
     """
     p = whole
-    for extrema in (EXTREMA, 2.0):
+    for extrema in (EXTREMA, FEW_EXTREMA):
         length = window_length(whole, extrema)
         if monitor.stopping():  # no time to try
             lost = p is whole and p.longest_window is not None and is_long(p, length)

@@ -35,7 +35,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import carried_along, residuals
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish_on, sharpened
-from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, has_whole_powers, window_length
+from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, FEW_EXTREMA, SHORTEST, has_whole_powers, window_length
 from odediscovery.stages.regression import library_law, polynomials
 from odediscovery.stages.terms import Screening
 
@@ -242,7 +242,7 @@ def shorten_windows(p: Problem) -> Problem:
     spread = np.std(pooled(p.smooth)[:, moving], axis=0)
     # The mean square of the error of a start, and the most that may become of it [variance of the states]
     noise, most = float(np.mean((p.sigma[moving] / spread) ** 2)), 0.5
-    shortest = min(SHORTEST, window_length(p, 2.0))
+    shortest = min(SHORTEST, window_length(p, FEW_EXTREMA))
     while length > shortest and not noise * _growth(p, carried, length) <= most:
         length = max(length // 2, shortest)
     return p if length == window_length(p) else dataclasses.replace(p, longest_window=length)

@@ -50,8 +50,8 @@ from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, r
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor, fitting_at_once, has_room
 
-# Fewest intervals of a window whose start is fitted, and how many clear extrema such a window holds.
-SHORTEST, EXTREMA = 10, 5.0
+# Fewest intervals of a window whose start is fitted; how many clear extrema it holds, and how few in chaos.
+SHORTEST, EXTREMA, FEW_EXTREMA = 10, 5.0, 2.0
 # Integration error while pruning in noise, and on clean data [standard deviations of a residual].
 ACCURACY, ACCURACY_CLEAN = 0.02, 1e-5
 # Parameters tried side by side at each step. Each is refitted, and the best is nearly always among them.

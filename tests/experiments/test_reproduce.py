@@ -24,11 +24,10 @@ from odediscovery.experiments.training import ChainResiduals, embed, refit, thin
 from odediscovery.runtime.workers import Failure
 from odediscovery.units import NAU, NMU, NPU, RealNPU
 
-# One that trains nothing and one that trains; all others together take minutes.
-QUICK = ("status-registers",)
 SURFACE = EXPERIMENTS["gradient-surface"]
 KEPT = Path(__file__).resolve().parents[2] / "data" / "results"
-EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in EXPERIMENTS]
+# One trains quickly; all others together take minutes.
+EACH = [pytest.param(name, marks=() if name == "status-registers" else pytest.mark.long) for name in EXPERIMENTS]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import golden.replay
 from golden.compare import differences
 from golden.replay import RECORD, names, read, replay
 
-# Of every part some that take a second or two.
+# Of most parts some that take a few seconds.
 REPLAYED = (
     "fractional/clean/von_bertalanffy",
     "fractional/clean/radiating_body",

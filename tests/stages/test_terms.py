@@ -57,7 +57,8 @@ def screened_of(p):
     return sorted(found, key=lambda one: one.criterion)
 
 
-@pytest.mark.parametrize("name", but_long(["ratio dependence", PREY, GOMPERTZ]))
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["ratio dependence", PREY, GOMPERTZ])
 def test_the_likeliest_vocabulary_finds_published_rates_in_samples_of_four_digits(name):
     law, terms, x, p = rounded_to_four_digits(name)
     assert not p.clean
