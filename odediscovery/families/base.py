@@ -216,7 +216,6 @@ class Family:
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False
     placed: tuple[Function, ...] = ()  # its features, where a family (a user's library) defines them itself
-    richness_of_amounts: float | None = None  # `richness` where no state changes its sign; None: the same
 
     def __repr__(self) -> str:
         return f"Family({self.name!r})"
@@ -324,8 +323,6 @@ TRIGONOMETRIC = Family(
     says="sums of products with sin and cos of a state among the factors",
     chain="Functions -> NPU -> NAU",
     richness=2,
-    # Sines of an amount fit any smooth curve: a quotient is the more likely law.
-    richness_of_amounts=3.5,
     vocabularies=(products,),
     functions=(SIN, COS),
 )

@@ -35,7 +35,7 @@ from odediscovery.laws.power_sum import SIMPLE, PowerSum, but_whole_powers
 from odediscovery.laws.records import SETTLED, Candidate, FittedForm, FoundBy, Polished
 from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, has_little_noise, rounding_share
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
+from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
 from odediscovery.search.refinement import CHAOTIC_STATES, FOLLOWING, follow_closely, leaves_nothing, refined
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
@@ -216,6 +216,11 @@ class Pruning:
             )
         except NoRoomError:
             at.monitor.note(event=OUT_OF_MEMORY)
+        except TimeIsUp:
+            # The only laws are better than none.
+            if at.candidates or not proposal.laws:
+                raise
+        with at.monitor.patient(JUDGING):
             return [as_proposed(p, law) for law in proposal.laws]
 
 

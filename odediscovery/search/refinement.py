@@ -37,7 +37,7 @@ from odediscovery.solve.sensitivities import carried_along, residuals
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish_on, sharpened
 from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, FEW_EXTREMA, SHORTEST, has_whole_powers, window_length
 from odediscovery.stages.regression import library_law, polynomials
-from odediscovery.stages.terms import Screening
+from odediscovery.stages.terms import compete
 
 EVALUATIONS = 25  # most evaluations of a polish
 FOLLOWING = 10  # most evaluations to bring a law near the data
@@ -302,10 +302,10 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             moving = ~p.constant
             real, signed = (p.nonnegative[moving].any() and not p.integer_exponents), not p.nonnegative[moving].all()
             families = [POWERS] * bool(real) + [TRIGONOMETRIC] * signed + [SUMS]
-            for family, k in ((f, k) for f in families for k in range(len(f.vocabularies))):
-                screened = Screening.of(taken, family, k, monitor)
-                law = next(iter(screened.mended(monitor)), None) if screened.is_near else None
-                if law is not None and _leaves_nothing(law, taken):
+            for law in (laws[0] for laws in compete(taken, families, monitor) if laws):
+                near = SETTLED < interval_squares(law, taken)[moving].max() < NEAR
+                law = _fitted_to_intervals(law, taken, ACCURACY_CLEAN, monitor) if near else law
+                if _leaves_nothing(law, taken):
                     return p.without_noise(law)
     return p
 

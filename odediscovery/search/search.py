@@ -8,7 +8,6 @@ windows with fitted starts, where the noise of a start cannot pass for dynamics.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Candidate, FittedForm
 from odediscovery.problem.problem import Problem, has_little_noise
-from odediscovery.runtime.monitor import Monitor, TimeIsUp
+from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.moves import (
     ALWAYS,
     EQUAL_SCORE,
@@ -57,12 +56,11 @@ from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
 from odediscovery.stages.regression import fewest_terms, polynomials
-from odediscovery.stages.terms import BETTER, NEAR_BEST, Screening, terms_along
+from odediscovery.stages.terms import BETTER, Screening, compete, terms_along
 from odediscovery.textbook.fit import as_law, criterion_of
 
 FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are sought
-# Of the time left, for screening all vocabularies, and for each regression along a law.
-SCREENING_SHARE, ALONG_SHARE = 0.5, 0.5
+ALONG_SHARE = 0.5  # of the time left, for each regression along a law
 FAR_FROM_NOISE = 1000.0  # residuals of a law that is not pruned further [mean square, in units of the noise]
 MANY_STATES = 10  # most changing states for which terms are sought in every vocabulary
 
@@ -111,7 +109,8 @@ def sines_for_a_series(at: Search) -> Iterator[Proposal]:
         yield dataclasses.replace(proposal, laws=_with_functions(proposal.laws), found_by="textbook")
     p, best = at.problem, simplest(at.candidates, at.problem).law
     if begins_a_sine(best, p).any() and TRIGONOMETRIC in at.families:
-        yield _as_they_are(_with_functions(_screen(at, TRIGONOMETRIC).mended(at.monitor)), whole=True)
+        found = Screening.of(p, TRIGONOMETRIC, 0, at.monitor)
+        yield _as_they_are(_with_functions(found.mended(at.monitor)), whole=True)
 
 
 def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
@@ -119,43 +118,21 @@ def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
 
 
 def terms_of_the_data(at: Search) -> Iterator[Proposal]:
-    """Propose what regression on the integral form finds.
+    """Propose what regression on the integral form finds; see `compete`.
 
-    Every vocabulary is screened before one of them is believed, unless one explains exact samples with a few terms. Of
-    exact samples, where the error of the path is not known, the criterion only tells the order; in noise, it tells.
+    It ignores what is known: real powers are pruned to what that allows, richer terms hardly.
     """
     if (~at.problem.constant).sum() > MANY_STATES:
         return
-    screened = list[Screening]()
-    # If they say nothing, the moves that follow need time, too.
-    with contextlib.suppress(TimeIsUp), at.monitor.part(SCREENING_SHARE):
-        for vocabulary, family in sorted(_vocabularies(at), key=lambda one: not one[1].real_exponents):
-            # Regression ignores what is known: real powers are pruned to what it allows, richer terms hardly.
-            if at.problem.knowledge is None or family.real_exponents:
-                screened.append(_screen(at, family, vocabulary))
-                if screened[-1].is_plain:
-                    break
-    screened.sort(key=lambda one: one.criterion)
-    for one in screened:
-        if at.out_of_time:
-            return
-        may_be_right = one.is_near if at.problem.clean else one.criterion < screened[0].criterion + NEAR_BEST
-        if may_be_right or one is screened[0]:
-            yield from _by_powers(one.mended(at.monitor))
+    known = at.problem.knowledge is not None
+    families = [family for family in _sums_first(at) if not known or family.real_exponents]
+    for laws in compete(at.problem, families, at.monitor):
+        yield from _by_powers(laws)
 
 
-def _screen(at: Search, family: Family, vocabulary: int = 0) -> Screening:
-    at.monitor.stage(f"terms of the data: {family.name}", 1)
-    return Screening.of(at.problem, family, vocabulary, at.monitor)
-
-
-def _vocabularies(at: Search) -> list[tuple[int, Family]]:
-    """List the vocabularies of all families, the first of each before the second of any.
-
-    Real powers fit nearly what sums do, and would be in the way of these.
-    """
-    every = [(k, family) for family in _from_simple_to_rich(at) for k in range(len(family.vocabularies))]
-    return sorted(every, key=lambda one: (one[0], not one[1].sums))
+def _sums_first(at: Search) -> list[Family]:
+    """Return the families with sums before those without, whose real powers fit nearly what sums do."""
+    return sorted(at.families, key=lambda family: not family.sums)
 
 
 def is_near(law: PowerSum, p: Problem) -> bool:
@@ -174,14 +151,6 @@ def _as_they_are(laws: Sequence[PowerSum], *, whole: bool) -> Proposal:
     """Propose laws as they are; with whole powers and without sums, only coefficients remain to be fitted."""
     linear = whole and not any(law.features is not None and len(law.features.sums) for law in laws)
     return Proposal(laws, whole=whole, linear=linear)
-
-
-def _from_simple_to_rich(at: Search) -> list[Family]:
-    """Return the families in the order in which they are tried."""
-    p = at.problem
-    if not p.nonnegative[~p.constant].all():
-        return list(at.families)
-    return sorted(at.families, key=lambda f: f.richness if f.richness_of_amounts is None else f.richness_of_amounts)
 
 
 def trained_members(at: Search) -> Iterator[Proposal]:
@@ -236,8 +205,8 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
     p, idle = at.problem, 0
     if p.knowledge is not None or (~p.constant).sum() > MANY_STATES:
         return
-    every = _vocabularies(at)
-    for vocabulary, family in itertools.cycle(every):
+    every = _sums_first(at)
+    for family in itertools.cycle(every):
         if idle == len(every):
             return
         likely = rank(at.candidates, p.samples)[:FOLLOWERS]
@@ -250,7 +219,7 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         left = residuals(law.law, q.data, law.initial)
         noise = is_rounding(q, left) or not memory([r[:, ~q.data.is_control] for r in left]).any()
         with at.monitor.part(ALONG_SHARE):
-            laws = terms_along(q, law.law, law.initial, q.sigma, family, at.monitor, vocabulary, cheaper=noise)
+            laws = terms_along(q, law.law, law.initial, q.sigma, family, at.monitor, cheaper=noise)
         # The likeliest first: those with whole powers, or with others, which are fitted.
         whole = [has_whole_powers(one) for one in laws]
         for same in dict.fromkeys(whole):

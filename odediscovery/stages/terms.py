@@ -31,6 +31,7 @@ squares with a beam (Chen, Billings and Luo, Int. J. Control 50, 1989); weak-for
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -43,12 +44,14 @@ from odediscovery.families.base import Denominators, products_up_to_degree
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, constant_penalty, price
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
-from odediscovery.runtime.monitor import Monitor, check_time
+from odediscovery.runtime.monitor import Monitor, TimeIsUp, check_time
 from odediscovery.solve.sensitivities import LinearisedTrajectory
 from odediscovery.stages.integral_form import LEAST, WEIGHT, Integral, Path, Product, law_of, products_of
 from odediscovery.stages.quotients import denominators
 from odediscovery.stages.regression import block_sets, of_each_kind, without
 
+# Of the time left, for screening all vocabularies.
+SCREENING_SHARE = 0.7
 # Directions in which responses are compared; they are smooth, and nearly lie in a few.
 DIRECTIONS = 120
 # Most intervals of exact samples in a regression: they are many more than the constants of a law need.
@@ -108,13 +111,20 @@ class Screening:
     laws: Sequence[Choice]
 
     @classmethod
-    def of(cls, p: Problem, family: Family, vocabulary: int, monitor: Monitor) -> Screening:
-        """Find each equation anew on the path through the samples, from one vocabulary of a family."""
+    def of(cls, p: Problem, family: Family, vocabulary: int | Sequence[Screening], monitor: Monitor) -> Screening:
+        """Find each equation anew on the path through the samples, from one vocabulary of a family.
+
+        Or from the products that its vocabularies found: equations may need some of each.
+        """
         whole = family.whole(~p.nonnegative | p.integer_exponents)
         integral = Integral.of(p.data, p.noise, whole, _features_of(p, family))
         path = integral.interpolated()
         place, weighted = _on_path(p, family, integral, path)
-        terms = place.terms(family, vocabulary)
+        terms = (
+            place.terms(family, vocabulary)
+            if isinstance(vocabulary, int)
+            else [t for one in vocabulary for c in one.laws[:PROPOSED] for t in c.products]
+        )
         at = Regression.on_data(place, weighted, terms)
         laws = distinct(anew(at, Pool.of(at, terms), monitor))
         return cls(family, p, integral, path, at, terms, laws)
@@ -137,36 +147,75 @@ class Screening:
 
     def mended(self, monitor: Monitor) -> list[PowerSum]:
         """Mend the likeliest law, and again on the path that it refines, while that leaves less of its error."""
-        at, path, laws = self.at, self.path, improved(self.at, self.family, self.terms, self.laws, monitor)
-        for _ in range(2):
-            if not laws or at.mean_square(laws[0]) > NEAR_PATH:
-                break
-            better = self.integral.refined(at.rates(laws[0], path))
-            again = Regression.on_data(*_on_path(self.p, self.family, self.integral, better), self.terms)
-            new = distinct(again.refined(again.best(c.products), SETTLING) for c in laws[:PROPOSED])
-            new = improved(again, self.family, self.terms, new, monitor)
-            if not new:
-                break
-            # Errors of different paths: below 1, a law is as good as its path, and the shorter one is the better.
-            before, after = at.mean_square(laws[0]), again.mean_square(new[0])
-            shorter = np.count_nonzero(new[0].coefficients) < np.count_nonzero(laws[0].coefficients)
-            if after > before and not (shorter and after < 1.0):
-                break
-            at, path, laws = again, better, new
+        at, path, laws = self.at, self.path, self.laws
+        # If the time is up, the best so far.
+        with contextlib.suppress(TimeIsUp):
+            laws = improved(at, self.family, self.terms, laws, monitor)
+            for _ in range(2):
+                if not laws or at.mean_square(laws[0]) > NEAR_PATH:
+                    break
+                better = self.integral.refined(at.rates(laws[0], path))
+                again = Regression.on_data(*_on_path(self.p, self.family, self.integral, better), self.terms)
+                new = distinct(again.refined(again.best(c.products), SETTLING) for c in laws[:PROPOSED])
+                new = improved(again, self.family, self.terms, new, monitor)
+                if not new:
+                    break
+                # Errors of different paths: below 1, a law is as good as its path, and the shorter one is the better.
+                before, after = at.mean_square(laws[0]), again.mean_square(new[0])
+                shorter = np.count_nonzero(new[0].coefficients) < np.count_nonzero(laws[0].coefficients)
+                if after > before and not (shorter and after < 1.0):
+                    break
+                at, path, laws = again, better, new
         least = laws[0].criterion + NEAR_BEST if laws else np.inf
         return [at.as_law(c) for c in laws[:PROPOSED] if c.products and c.criterion < least]
 
 
+def compete(p: Problem, families: Sequence[Family], monitor: Monitor) -> Iterator[list[PowerSum]]:
+    """Propose what regression on the integral form finds with each vocabulary, the likeliest vocabulary first.
+
+    Every vocabulary is screened before one of them is believed, real powers first, and the first of each family before
+    the second of any; then what the vocabularies of one family found, together. One that explains the samples with a
+    few terms is enough in noise, and proposes at once if they are exact. There the error of the path is not known, and
+    the criterion only tells the order; in noise, it tells.
+    """
+    every = [(family, k) for family in families for k in range(len(family.vocabularies))]
+    screened, done = list[Screening](), list[Screening]()
+
+    def in_turn() -> Iterator[tuple[Family, int | Sequence[Screening]]]:
+        yield from sorted(every, key=lambda one: (not one[0].real_exponents, one[1]))
+        for family in families:
+            own = [one for one in screened if one.family is family]
+            if len(own) > 1:
+                yield family, own
+
+    rest = in_turn()
+
+    def explains_with_few_terms() -> bool:
+        # If they say nothing, the moves that follow need time, too.
+        with contextlib.suppress(TimeIsUp), monitor.part(SCREENING_SHARE):
+            for family, vocabulary in rest:
+                if monitor.stopping():
+                    break
+                monitor.stage(f"terms of the data: {family.name}", 1)
+                screened.append(Screening.of(p, family, vocabulary, monitor))
+                if screened[-1].is_plain:
+                    return True
+        return False
+
+    while explains_with_few_terms() and p.clean:
+        done.append(screened[-1])
+        yield done[-1].mended(monitor)
+    screened.sort(key=lambda one: one.criterion)
+    for one in screened:
+        if monitor.stopping() and one is not screened[0]:
+            return
+        may_be_right = one.is_near if p.clean else one.criterion < screened[0].criterion + NEAR_BEST
+        if one not in done and (may_be_right or one is screened[0]):
+            yield one.mended(monitor)
+
+
 def terms_along(
-    p: Problem,
-    law: PowerSum,
-    initial: Array,
-    sigma: Array,
-    family: Family,
-    monitor: Monitor,
-    vocabulary: int = 0,
-    *,
-    cheaper: bool = False,
+    p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family, monitor: Monitor, *, cheaper: bool = False
 ) -> list[PowerSum]:
     """Propose laws of a family that should do better than a law that follows the data, the likeliest first.
 
@@ -175,9 +224,8 @@ def terms_along(
         law: the law, dimensionless; empty if it has flows or cannot be integrated.
         initial: its start values [trajectories, states].
         sigma: standard deviation of the noise [states].
-        family: of the terms, beside those that the law has.
+        family: of the terms, in all its vocabularies, beside those that the law has.
         monitor: ends the work early.
-        vocabulary: which of the family's.
         cheaper: whether each equation is sought anew only among sets of products that cost less than its own. Where the
             law leaves nothing but noise, others gain nothing.
     """
@@ -185,7 +233,7 @@ def terms_along(
     if along is None or not law.n_monomials or p.constant.all():
         return []
     place = Place.along(p, along, law, family)
-    terms = place.terms(family, vocabulary)
+    terms = unique(t for k in range(len(family.vocabularies)) for t in place.terms(family, k))
     at = Regression.along(place, along, law, terms)
     # Real powers of a law, which fit anything, are no terms of a family without them.
     own = [t for t in at.law if family.real_exponents or (t.row[: law.n_states] % 1.0 == 0.0).all()]
@@ -644,9 +692,9 @@ def anew(at: Regression, pool: Pool, monitor: Monitor, *, cheaper: bool = False)
     alone = list[list[tuple[float, list[Product]]]]()
     for i in equations:
         if monitor.stopping() is not None:
-            return []
+            break
         alone.append(pool.sets(i, start, alone=True, cheaper=cheaper))
-    found = [at.refined(at.best(own), 2) for own in together(at, alone)]
+    found = [at.refined(at.best(own), 2) for own in together(at, alone)] if alone else []
     best = min([start, *found], key=lambda c: c.criterion)
     for i in equations:
         if monitor.stopping() is not None:
@@ -694,7 +742,7 @@ def mended(at: Regression, pool: Pool, laws: list[Choice], monitor: Monitor) -> 
             found += [*near, *(at.refined(at.best(own), 1) for own in ways)]
         found = distinct(found)
         laws = distinct([*(at.refined(c, 3) for c in found[:5]), *found, *laws])
-        if not laws[0].criterion < best.criterion - BETTER:
+        if monitor.stopping() or not laws[0].criterion < best.criterion - BETTER:
             return laws
 
 

@@ -28,6 +28,7 @@ from odediscovery.stages.terms import (
     Regression,
     Screening,
     changes_of,
+    compete,
     distinct,
     terms_along,
     together,
@@ -111,6 +112,19 @@ def test_real_powers_are_likelier_than_what_comes_near_them():
     assert first.family is POWERS and first.criterion < second.criterion - 100.0
     found = first.mended(Monitor())[0].unscaled(p.scale.state, p.scale.time)
     assert same_terms(found, law.power_sum, 1e-4)
+
+
+GATE = "x/(1 + 38.8*exp(-5.4*y))"
+
+
+@pytest.mark.long
+def test_a_law_may_need_what_two_vocabularies_of_a_family_have():
+    rates = {"x": f"0.22 - 1.16*{GATE}", "y": f"0.72*{GATE} - 1.3*y/(1 + 3*x + 0.7*y)"}
+    law, series = sampled(rates, [[1.0, 0.3], [0.4, 1.2]], 30.0)
+    p = prepare(series).without_noise(None)
+    found = next(compete(p, [SUMS], Monitor()))[0].unscaled(p.scale.state, p.scale.time)
+    x = np.concatenate([t.values for t in series.trajectories])
+    np.testing.assert_allclose(found.rhs(x), law.rhs(x), atol=1e-4)
 
 
 @pytest.fixture(scope="module")
