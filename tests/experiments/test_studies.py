@@ -87,7 +87,14 @@ def test_members_are_counted_and_penalised_one_by_one():
 def test_every_operation_computes_what_its_sign_says():
     x = tensor([2.0, 3.0, 0.5, 1.0])
     told = {sign: task(x)[0].item() for sign, task in nalu.TASKS.items() if sign != "signed"}
-    assert told == {"+": 6.5, "-": -2.5, "*": 3.0, "/": pytest.approx(4 / 3), "sqrt": 2.0**0.5, "square": 4.0}
+    assert told == {
+        "+": 6.5,
+        "-": -2.5,
+        "*": 3.0,
+        "/": pytest.approx(4 / 3),
+        "sqrt": pytest.approx(2.0**0.5),
+        "square": 4.0,
+    }
     assert nalu.TASKS["signed"](torch.ones(1, 8, dtype=torch.float64)).item() == 0.0
     assert arithmetic.targets(tensor([4.0, 0.5]))[0].tolist() == [4.5, 2.0, 8.0, 2.0]
     assert arithmetic.TASKS["add"].targets(torch.ones(1, 1, 100)).item() == 100.0
