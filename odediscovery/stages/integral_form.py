@@ -328,10 +328,6 @@ class Product:
         sums = Sums(shape.weights, inside) if len(shape.power) else NO_SUMS
         return cls(row[0], sums, shape.power)
 
-    def among(self, features: Features) -> Product:
-        """The product of the same states, beside functions."""
-        return Product.of(Shape(self.row, self.sums.exponents, self.sums.weights, self.power), features.size)
-
     @cached_property
     def key(self) -> tuple[bytes, ...]:
         """The same for equal products."""

@@ -114,7 +114,7 @@ class Screening:
     def of(cls, p: Problem, family: Family, vocabulary: int | Sequence[Screening], monitor: Monitor) -> Screening:
         """Find each equation anew on the path through the samples, from one vocabulary of a family.
 
-        Or from the products that several screenings found: equations may need some of each.
+        Or from the products that its vocabularies found: equations may need some of each.
         """
         whole = family.whole(~p.nonnegative | p.integer_exponents)
         integral = Integral.of(p.data, p.noise, whole, _features_of(p, family))
@@ -123,7 +123,7 @@ class Screening:
         terms = (
             place.terms(family, vocabulary)
             if isinstance(vocabulary, int)
-            else [t.among(place.features) for one in vocabulary for c in one.laws[:PROPOSED] for t in c.products]
+            else [t for one in vocabulary for c in one.laws[:PROPOSED] for t in c.products]
         )
         at = Regression.on_data(place, weighted, terms)
         laws = distinct(anew(at, Pool.of(at, terms), monitor))
@@ -174,18 +174,19 @@ def compete(p: Problem, families: Sequence[Family], monitor: Monitor) -> Iterato
     """Propose what regression on the integral form finds with each vocabulary, the likeliest vocabulary first.
 
     Every vocabulary is screened before one of them is believed, real powers first, and the first of each family before
-    the second of any; then what the vocabularies of a family with sums found, together, with real powers if samples are
-    exact. One that explains the samples with a few terms is enough in noise, and proposes at once if they are exact.
-    There the error of the path is not known, and the criterion only tells the order; in noise, it tells.
+    the second of any; then what the vocabularies of one family found, together. One that explains the samples with a
+    few terms is enough in noise, and proposes at once if they are exact. There the error of the path is not known, and
+    the criterion only tells the order; in noise, it tells.
     """
     every = [(family, k) for family in families for k in range(len(family.vocabularies))]
     screened, done = list[Screening](), list[Screening]()
 
     def in_turn() -> Iterator[tuple[Family, int | Sequence[Screening]]]:
         yield from sorted(every, key=lambda one: (not one[0].real_exponents, one[1]))
-        for family in (family for family in families if family.sums):
-            # In noise, real powers fit anything.
-            yield family, [one for one in screened if one.family is family or (p.clean and one.family.real_exponents)]
+        for family in families:
+            own = [one for one in screened if one.family is family]
+            if len(own) > 1:
+                yield family, own
 
     rest = in_turn()
 
