@@ -143,7 +143,9 @@ class Screening:
     def is_plain(self) -> bool:
         """Whether a law with at most three terms in each equation leaves less than the error of an exact path."""
         best = self.laws[0] if self.laws else None
-        return best is not None and self.at.mean_square(best) < 1.0 and (best.coefficients != 0).sum(axis=1).max() <= 3
+        if best is None or self.at.mean_square(best) >= 1.0:
+            return False
+        return bool((best.coefficients != 0).sum(axis=1).max() <= 3)
 
     def mended(self, monitor: Monitor) -> list[PowerSum]:
         """Mend the likeliest law, and again on the path that it refines, while that leaves less of its error."""
