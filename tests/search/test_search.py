@@ -18,7 +18,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, PowerSum, Sums, all_free
 from odediscovery.laws.records import SETTLED, Origin
 from odediscovery.problem.problem import linear_relations, prepare
-from odediscovery.runtime.monitor import OUT_OF_MEMORY
+from odediscovery.runtime.monitor import OUT_OF_MEMORY, TimeIsUp
 from odediscovery.search import moves
 from odediscovery.search.moves import Proposal, Pruning, Search
 from odediscovery.search.refinement import count_independent, detect_noiseless, refined, shorten_windows
@@ -198,6 +198,19 @@ def test_laws_stay_as_they_came_only_where_there_is_no_memory(at, monkeypatch):
     monkeypatch.setattr(moves, "prune_laws", full)
     assert [c.law for c in Pruning("to the end").candidates(at, Proposal([LAW]))] == [LAW]
     assert at.monitor.log[-1]["event"] == OUT_OF_MEMORY
+
+
+def test_the_only_laws_are_candidates_even_if_there_is_no_time_to_prune_them(monkeypatch):
+    def late(*_, **__):
+        raise TimeIsUp
+
+    monkeypatch.setattr(moves, "prune_laws", late)
+    at = Search(prepare(growth(np.linspace(0.0, 20.0, 80), 0.03)), Settings(), Monitor())
+    law = LOGISTIC.rescaled(at.problem.scale.state, at.problem.scale.time)
+    at.candidates = Pruning("to the end").candidates(at, Proposal([law]))
+    assert [c.law for c in at.candidates] == [law]
+    with pytest.raises(TimeIsUp):
+        Pruning("to the end").candidates(at, Proposal([law]))
 
 
 @pytest.mark.parametrize(
